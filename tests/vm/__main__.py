@@ -65,7 +65,8 @@ def main() -> int:
     if options.core:
         options.shares = dict.fromkeys(plain, ())
     elif options.shard and not asked:
-        options.shares = shards.deal(wishes, plain, shards.commit(), shards.changed())
+        seen = shards.passed(report.read(options.seen)) if options.seen else frozenset()
+        options.shares = shards.deal(wishes, plain, shards.commit(), shards.changed(), seen=seen)
     results = Path(options.results or tempfile.mkdtemp(prefix="pyebpf-vm-")).resolve()
     results.mkdir(parents=True, exist_ok=True)
     (results / MACHINES).write_text("".join(f"{name}\n" for name in names))
@@ -106,6 +107,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--all", action="store_true", help="every kernel")
     parser.add_argument("--shard", action="store_true", help="each kernel's share for this commit")
+    parser.add_argument(
+        "--seen", type=Path, metavar="RESULTS", help="with --shard: tools that passed there may be left out"
+    )
     parser.add_argument("--core", action="store_true", help="of each share only what is marked every_kernel")
     parser.add_argument(
         "--tests", action="append", metavar="PATH", help="run these tests instead of all; may be repeated"

@@ -1,34 +1,42 @@
 """Shares of the tests for one run of CI: what matters most on each kernel, and of the rest what there is time for.
 
 Every kernel runs what is marked `every_kernel` (each kind of attachment, maps, feature probes) and the files that the
-newest commits changed; some kernel runs the exact test of each tool. Other files are dealt to the plain kernels by
-chance, which the commit decides, until there are REST tests: runs of the same commit are the same, more tests make no
-run longer, and each file meets every kernel in time. One of the flavours has its turn as well.
+newest commits changed; some kernel runs the exact tests of each tool, unless they passed on the host. Other files are
+dealt to the plain kernels by chance, which the commit decides, until there are REST seconds: runs of the same commit
+are the same, more tests make no run longer, and each file meets every kernel in time. One of the flavours has its turn
+as well.
+
+Files are weighed by what their tests took in a machine: `python -m tests.vm.shards RESULTS/*/record` writes that down.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import subprocess
-from collections import Counter
+from collections import Counter, defaultdict
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.vm import report
 from tests.vm.kernels import FLAVOURED, FLAVOURS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tests.vm.plan import Wishes
+    from tests.vm.report import Report
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+SECONDS = Path(__file__).with_name("seconds.json")
+"""What a test of a file takes on average in an emulated machine, by the file's name."""
+UNMEASURED = 3.0  # seconds of a test of a file that is new
 RECENT = 20  # commits that are looked at
-RECENT_TESTS = 100  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
-REST = 800  # tests of other files that one run deals, a third of what there is
+RECENT_SECONDS = 90.0  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
+REST = 400.0  # seconds of other files that one run deals
 
 _TOOL = "test_tool_"
-#: A tool's test takes as long as so many others: it waits for a workload.
-_TOOL_WEIGHT = 8
 #: Kernels with all that tools attach to, so that their exact tests count something. Plain ones that every apt reaches.
 _OF_TOOLS = ("6.1", "6.12")
 #: Ends the names of machines that run no rest: they are slower than others.
@@ -47,26 +55,55 @@ def turn(key: str) -> str:
 
 
 def deal(
-    wishes: Sequence[Wishes], names: Sequence[str], key: str, changed: Sequence[str]
+    wishes: Sequence[Wishes],
+    names: Sequence[str],
+    key: str,
+    changed: Sequence[str],
+    *,
+    seen: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
     """By kernel the files all of whose tests it runs; `changed` are for all, the newest first, while there is room.
 
-    What is marked `every_kernel` each runs anyway, and does not count.
+    Files of tools that are in `seen` are dealt as others are. What is marked `every_kernel` each runs anyway, and does
+    not count.
     """
-    tests = Counter(wish.file for wish in wishes if not wish.marks & {"any_kernel", "every_kernel"})
-    everywhere = _while_there_is_room(changed, tests, RECENT_TESTS)
+    seconds = weights(wishes)
+    everywhere = _while_there_is_room(changed, seconds, RECENT_SECONDS)
     shares = {name: list(everywhere) for name in names}
-    load = dict.fromkeys(names, 0)
-    others = sorted(tests.keys() - set(everywhere), key=lambda file: _number(f"{key} {file}"))
-    tools = [file for file in others if _TOOL in file]
-    rest = _while_there_is_room([file for file in others if _TOOL not in file], tests, REST)
-    for kernels, files, weight in ((_OF_TOOLS, tools, _TOOL_WEIGHT), (None, rest, 1)):
+    load = dict.fromkeys(names, 0.0)
+    others = sorted(seconds.keys() - set(everywhere), key=lambda file: _number(f"{key} {file}"))
+    tools = [file for file in others if _TOOL in file and file not in seen]
+    rest = _while_there_is_room([file for file in others if file not in tools], seconds, REST)
+    for kernels, files in ((_OF_TOOLS, tools), (None, rest)):
         able = [name for name in names if (not name.endswith(_SLOW) if kernels is None else name in kernels)] or names
         for file in files:
             name = min(able, key=load.__getitem__)
             shares[name].append(file)
-            load[name] += tests[file] * weight
+            load[name] += seconds[file]
     return {name: tuple(sorted(files)) for name, files in shares.items()}
+
+
+def weights(wishes: Sequence[Wishes]) -> dict[str, float]:
+    """The seconds of each file's tests, but for those that each machine runs, or none."""
+    measured = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+    tests = Counter(wish.file for wish in wishes if not wish.marks & {"any_kernel", "every_kernel"})
+    return {file: count * measured.get(Path(file).stem, UNMEASURED) for file, count in tests.items()}
+
+
+def passed(found: Report) -> frozenset[str]:
+    """The files all of whose tests passed."""
+    whole = {test.file for test in found.tests}
+    return frozenset(whole - {test.file for test in found.tests if test.outcome != "passed"})
+
+
+def measured(reports: Sequence[Report]) -> dict[str, float]:
+    """The mean of what a file's tests took, of those that passed."""
+    took = defaultdict(list)
+    for each in reports:
+        for test in each.tests:
+            if test.outcome == "passed":
+                took[Path(test.file).stem].append(test.seconds)
+    return {file: round(sum(all_) / len(all_), 2) for file, all_ in sorted(took.items())}
 
 
 def changed(count: int = RECENT) -> list[str]:
@@ -75,13 +112,13 @@ def changed(count: int = RECENT) -> list[str]:
     return [file for file in found if file and (CHECKOUT / file).exists()]
 
 
-def _while_there_is_room(files: Sequence[str], tests: Mapping[str, int], room: int) -> list[str]:
-    """Files with `room` tests at most; one that is too large for what is left of it is passed over."""
+def _while_there_is_room(files: Sequence[str], seconds: Mapping[str, float], room: float) -> list[str]:
+    """Files that take `room` seconds at most; one that takes more than what is left of it is passed over."""
     taken = []
     for file in files:
-        if 0 < tests.get(file, 0) <= room:
+        if 0 < seconds.get(file, 0) <= room:
             taken.append(file)
-            room -= tests[file]
+            room -= seconds[file]
     return taken
 
 
@@ -104,3 +141,19 @@ def _git(*arguments: str) -> Iterator[str]:
     except FileNotFoundError:
         return iter(())
     return iter(done.stdout.split("\n")) if done.returncode == 0 else iter(())
+
+
+def main() -> None:
+    """Write SECONDS from results of whole runs; files that these do not have keep what they had."""
+    parser = argparse.ArgumentParser(prog="python -m tests.vm.shards", description=main.__doc__)
+    parser.add_argument("files", nargs="+", type=Path, metavar="RESULTS")
+    before = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+    found = before | measured([report.read(path) for path in parser.parse_args().files])
+    there = {
+        file: seconds for file, seconds in sorted(found.items()) if (CHECKOUT / f"tests/kernel/{file}.py").exists()
+    }
+    SECONDS.write_text(json.dumps(there, indent=0) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -8,11 +8,20 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
+
 from tests.vm import plan, report, shards
 from tests.vm.plan import Wishes
 
 PLAIN = ["5.10", "6.1", "6.12", "6.18", "7.3"]
 FOLDER = "tests/kernel"
+
+
+@pytest.fixture(autouse=True)
+def _a_second_a_test(monkeypatch, tmp_path):
+    monkeypatch.setattr(shards, "SECONDS", tmp_path / "seconds.json")
+    monkeypatch.setattr(shards, "UNMEASURED", 1)
+    monkeypatch.setattr(shards, "REST", 10_000)
 
 
 def wishes(files):
@@ -52,6 +61,28 @@ def test_the_rest_is_bounded(monkeypatch):
     assert met == made.keys() | tools.keys()
 
 
+def test_a_tool_that_the_host_ran_whole_is_dealt_as_others_are(monkeypatch):
+    """A file with a skipped test was not seen whole."""
+    monkeypatch.setattr(shards, "REST", 0)
+    lines = [("a", "passed"), ("b", "passed"), ("b", "skipped"), ("c", "failed"), ("a", "passed")]
+    tests = tuple(report.Test(f"{FOLDER}/test_tool_{name}.py::test_{name}", outcome) for name, outcome in lines)
+    seen = shards.passed(report.Report(tests))
+    assert seen == {f"{FOLDER}/test_tool_a.py"}
+    tools = {f"{FOLDER}/test_tool_{name}.py": 3 for name in "abc"}
+    shares = shards.deal(wishes(tools), PLAIN, "commit", [], seen=seen)
+    assert {file for share in shares.values() for file in share} == tools.keys() - seen
+
+
+def test_files_are_weighed_by_what_their_tests_took(tmp_path):
+    """The mean of those that passed; a file that was not measured by UNMEASURED."""
+    took = [("a", "passed", 2.0), ("a", "passed", 4.0), ("a", "failed", 300.0), ("b", "skipped", 0.1)]
+    tests = tuple(report.Test(f"{FOLDER}/test_{name}.py::test", outcome, "", took) for name, outcome, took in took)
+    assert shards.measured([report.Report(tests)]) == {"test_a": 3.0}
+    (tmp_path / "seconds.json").write_text(json.dumps({"test_a": 3.0}))
+    made = {f"{FOLDER}/test_{name}.py": 5 for name in "ab"}
+    assert shards.weights(wishes(made)) == {f"{FOLDER}/test_a.py": 15.0, f"{FOLDER}/test_b.py": 5}
+
+
 def test_arm64_runs_what_changed_and_no_rest():
     """Its machines are slower than the others."""
     made = files(31)
@@ -88,7 +119,7 @@ def test_exact_tests_of_tools_go_where_all_attaches():
 
 def test_what_changed_runs_everywhere_while_there_is_room(monkeypatch):
     """The newest first; a file that is too large for the room that is left is dealt as others are."""
-    monkeypatch.setattr(shards, "RECENT_TESTS", 10)
+    monkeypatch.setattr(shards, "RECENT_SECONDS", 10)
     made = {f"{FOLDER}/test_{name}.py": count for name, count in (("new", 4), ("large", 7), ("old", 6), ("other", 2))}
     changed = [f"{FOLDER}/test_{name}.py" for name in ("new", "gone", "large", "old")]
     shares = shards.deal(wishes(made), PLAIN, "commit", changed)
