@@ -238,13 +238,13 @@ class FunctionProgramContext(ProgramContext[S]):
 
     def signature(self, target: Target, parameters: Sequence[str]) -> Hashable | None:
         if not parameters:
-            return type(self).__name__, bool(split(self.function)[2])  # of an offset function_ip() is 0
+            return type(self), bool(split(self.function)[2])  # of an offset function_ip() is 0
         known = self.callee(target)
         if known.passed is None or known.call:
-            return (type(self).__name__, *parameters) if known.passed is None and not known.call else None
+            return (type(self), *parameters) if known.passed is None and not known.call else None
         types: dict[str, Hashable] = {each.name: (each.slot, each.type) for each in known.passed}
         types[RETVAL] = (known.slots, known.returns)
-        return (type(self).__name__, tuple(types.get(plain_name(name)) for name in parameters))
+        return (type(self), tuple(types.get(plain_name(name)) for name in parameters))
 
     # -- the program's side --------------------------------------------------------------------------------------------
 

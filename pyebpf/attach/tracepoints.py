@@ -67,6 +67,10 @@ class Tracepoint(AttachSpec):
     def target(self) -> str:
         return f"{self.category}:{self.name}"
 
+    @property
+    def caller_event(self) -> str:
+        return self.name
+
     def program_context(self) -> TracepointProgramContext:
         return TracepointProgramContext(self)
 
@@ -91,6 +95,10 @@ class RawTracepoint(BareTracepoint):
     def __str__(self) -> str:
         return f"raw_tp {self.name}"
 
+    @property
+    def caller_event(self) -> str:
+        return self.name
+
     def program_context(self) -> RawTracepointProgramContext:
         return RawTracepointProgramContext(self)
 
@@ -107,6 +115,10 @@ class BtfTracepoint(BareTracepoint):
     @property
     def attach_type(self) -> int:
         return AttachType.TRACE_RAW_TP
+
+    @property
+    def caller_event(self) -> str:
+        return self.name
 
     def program_context(self) -> BtfTracepointProgramContext:
         return BtfTracepointProgramContext(self)

@@ -68,6 +68,6 @@ def bpf_once(command: int, attribute: int, size: int) -> int:
     return result
 
 
-def address_of(buffer: bytearray) -> int:
-    """Address of a non-empty bytearray's bytes; valid until it is resized or freed."""
+def address_of(buffer: bytearray | memoryview) -> int:
+    """Address of a non-empty buffer's bytes, which are writable; valid until it is resized or freed."""
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))

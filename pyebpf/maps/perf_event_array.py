@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.types import Struct
 
 __all__ = ["NO_ROOM", "PerfBuffer"]
 
@@ -35,11 +36,10 @@ class PerfBuffer(Buffer[T]):
     def __init__(self, name: str, record: object, pages: int, *, overwrite: bool) -> None:
         self.name = name
         #: The type that records are decoded to.
-        self.record_class: Any = record_type(record, "perf_buffer")
+        self.record_class: type[Struct] = record_type(record, "perf_buffer")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"bpf.perf_buffer(pages={pages!r}): give a power of two")
-        #: Options of the reader.
-        self.reader_options: dict[str, Any] = {"pages": pages, "overwrite": overwrite}
+        self.reader_options = {"pages": pages, "overwrite": overwrite}
         self.record = self.record_class.layout
 
     def __repr__(self) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
-    from pyebpf.types import Type
+    from pyebpf.types import Struct, Type
 
 __all__ = ["NO_ROOM", "ByteRing", "RingBuffer", "RingBufferEntity"]
 
@@ -86,7 +86,7 @@ class RingBuffer(RingBufferEntity, Buffer[T]):
 
     def __init__(self, name: str, record: object, size: int) -> None:
         #: The type that records are decoded to.
-        self.record_class: Any = record_type(record, "ringbuf")
+        self.record_class: type[Struct] = record_type(record, "ringbuf")
         super().__init__(name, self.record_class.layout, ring_size(size, "ringbuf"))
 
     def __repr__(self) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from pyebpf.errors import NotLoaded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.specs import MapSpec
-    from pyebpf.types import Type
+    from pyebpf.types import Struct, Type
 
 __all__ = ["Batch", "MapStore", "Stored", "each_entry"]
 
@@ -104,6 +104,9 @@ def each_entry(batches: Iterable[Batch]) -> Iterator[tuple[bytes, bytes]]:
 class Stored:
     """Python values over a store, which `bind` gives."""
 
+    #: The class of a buffer's records, and options of their reader; None for what is no buffer of records.
+    record_class: type[Struct] | None = None
+    reader_options: Mapping[str, Any] = {}
     _store: Any = None
 
     def bind(self, store: Any, /) -> None:

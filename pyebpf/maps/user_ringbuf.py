@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.types import Struct
 
 __all__ = ["TOO_SHORT", "UserRingBuffer"]
 
@@ -39,7 +40,7 @@ class UserRingBuffer(LoadedMap, Generic[V]):
     def __init__(self, name: str, record: object, size: int) -> None:
         self.name = name
         #: The type that records are encoded from.
-        self.record_class: Any = record_type(record, "user_ringbuf")
+        self.record_class: type[Struct] = record_type(record, "user_ringbuf")
         self.size = ring_size(size, "user_ringbuf")
 
     def __repr__(self) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyebpf.specs import MapSpec
+    from pyebpf.types import Struct
 
 __all__ = ["D", "DeclaredMap"]
 
@@ -16,6 +17,14 @@ class DeclaredMap(Protocol):
     """A map of a module: a name, its own or to be given, and the specs of what is to be made."""
 
     name: str
+
+    @property
+    def record_class(self) -> type[Struct] | None:
+        """The class of a buffer's records; None for what is no buffer of records."""
+
+    @property
+    def reader_options(self) -> Mapping[str, Any]:
+        """Further arguments of the buffer's reader."""
 
     @property
     def spec(self) -> MapSpec:

@@ -229,9 +229,9 @@ def _without_types(candidate: Candidate) -> Candidate | None:
 
 def _coalesced(made: Sequence[tuple[AttachSpec, ProgramType, Code]]) -> Iterator[tuple[AttachSpec, ProgramType, Code]]:
     """Coalesce attach points that run the same code: hundreds of functions are attached by one call."""
-    groups: dict[tuple[Hashable, ...], list[tuple[AttachSpec, ProgramType, Code]]] = {}
+    groups: dict[Hashable, list[tuple[AttachSpec, ProgramType, Code]]] = {}
     for attach, program_type, code in made:
-        groups.setdefault((type(attach).__name__, program_type, id(code)), []).append((attach, program_type, code))
+        groups.setdefault((type(attach), program_type, id(code)), []).append((attach, program_type, code))
     for group in groups.values():
         attach, program_type, code = group[0]
         merged = attach.program_context().coalesced([other for other, *_ in group[1:]]) if len(group) > 1 else None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         def body_of(self, value: Any, decorator: str) -> Body:
             """The body of what a decorator was put on. Raises InvalidValue."""
 
-    Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[Any, ...], dict[str, Any]], Attached]
+    Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[object, ...], dict[str, object]], Attached]
 
 __all__ = ["Attachment", "Candidate", "Probe", "Request", "request_decorator"]
 

@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 from pyebpf.asm import Form, Instruction, find_op
-from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Ptr, Typedef
+from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, Enumeration, Int, Kind, Node, Ptr, Struct, Typedef, Union
 from pyebpf.dataclass import replace
 from pyebpf.errors import BtfError, InvalidValue, MalformedData, NotFound
 from pyebpf.objfile.matching import types_match
@@ -31,7 +31,13 @@ _POISON = 195896080  # libbpf's, known from verifier logs
 _LETTERS = {1: "b", 2: "h", 4: "w", 8: "dw"}
 _PLAIN_LOADS = tuple(f"ldx{letter}" for letter in _LETTERS.values())
 _ACCESS = re.compile(r"\d{1,9}(?::\d{1,9})*", re.ASCII)
-_KINDS = {"Struct": Kind.STRUCT, "Union": Kind.UNION, "Typedef": Kind.TYPEDEF, "Enum": Kind.ENUM, "Enum64": Kind.ENUM64}
+_KINDS: dict[type[Node], Kind] = {
+    Struct: Kind.STRUCT,
+    Union: Kind.UNION,
+    Typedef: Kind.TYPEDEF,
+    Enum: Kind.ENUM,
+    Enum64: Kind.ENUM64,
+}
 
 
 class CoreRelocation(NamedTuple):
@@ -131,7 +137,7 @@ def _name(btf: Btf, type_id: int) -> tuple[str, Kind | None]:
     node = btf.type_by_id(btf.skip_modifiers(type_id))
     if isinstance(node, Typedef) and not node.name:
         node = btf.type_by_id(btf.resolve(type_id))
-    return node.name.partition("___")[0], _KINDS.get(type(node).__name__)
+    return node.name.partition("___")[0], _KINDS.get(type(node))
 
 
 def _candidates(kernel: Btf, btf: Btf, type_id: int) -> list[int]:

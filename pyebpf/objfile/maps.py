@@ -8,7 +8,7 @@ from functools import partial
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from pyebpf.btf import Array, DataSec, Enumeration, Ptr, Struct, Var
+from pyebpf.btf import Array, Composite, DataSec, Enumeration, Ptr, Struct, Var
 from pyebpf.dataclass import replace
 from pyebpf.errors import MalformedData, closest
 from pyebpf.objfile.values import is_kernel_owned
@@ -22,7 +22,7 @@ from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_MMAPABLE, BPF_F_RDONLY_PROG
 
 if TYPE_CHECKING:
-    from pyebpf.btf import Btf
+    from pyebpf.btf import Btf, Member
     from pyebpf.elf.headers import Section
     from pyebpf.elf.relocations import RelocatableFile
     from pyebpf.elf.symbols import Symbol
@@ -148,8 +148,7 @@ def read_contents(elf: RelocatableFile, btf: Btf | None) -> dict[str, dict[int, 
     places = {symbol.name: symbol.value for symbol in elf.symbols if symbol.section == section.number}
     found: dict[str, dict[int, str]] = {}
     for name, var in _variables(btf, section):
-        definition = btf.type_by_id(btf.resolve(var.type))
-        values = next((m for m in getattr(definition, "members", ()) if m.name == _VALUES), None)
+        values = next((member for member in _members(btf, var) if member.name == _VALUES), None)
         if values is None or name not in places:
             continue
         start = places[name] + values.bit_offset // 8
@@ -166,8 +165,7 @@ def read_pinned(elf: RelocatableFile, btf: Btf | None) -> frozenset[str]:
     found = set()
     for name, var in _variables(btf, section) if btf is not None and section is not None else ():
         assert btf is not None
-        definition = btf.type_by_id(btf.resolve(var.type))
-        for member in getattr(definition, "members", ()):
+        for member in _members(btf, var):
             pointer = btf.type_by_id(btf.resolve(member.type))
             array = btf.type_by_id(btf.resolve(pointer.type)) if isinstance(pointer, Ptr) else None
             if member.name == _PINNING and isinstance(array, Array) and array.length:
@@ -216,6 +214,12 @@ def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
                 var = btf.type_by_id(variable.type)
                 if isinstance(var, Var):
                     yield var.name, var
+
+
+def _members(btf: Btf, var: Var) -> tuple[Member, ...]:
+    """The members of the struct that defines a map."""
+    definition = btf.type_by_id(btf.resolve(var.type))
+    return definition.members if isinstance(definition, Composite) else ()
 
 
 def _btf_map(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, FuncProto, Fwd, Int, Node, Ptr
+from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, FuncProto, Fwd, Int, Node, Ptr, Union
 
 __all__ = ["types_match"]
 
@@ -90,7 +90,7 @@ def _is_union(node: Node) -> bool | None:
     """Whether it is a union, also one that is declared only; None for what is not a struct, either."""
     if isinstance(node, Fwd):
         return node.union
-    return {"Struct": False, "Union": True}.get(type(node).__name__)
+    return isinstance(node, Union) if isinstance(node, Composite) else None
 
 
 def _enums_match(ours: Enum | Enum64, theirs: Enum | Enum64) -> bool:

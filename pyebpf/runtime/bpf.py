@@ -136,8 +136,7 @@ class BPF(Module):
     def _bind(self, loaded: Loaded) -> None:
         """Connect maps with what they read, and probes with what attaches them."""
         for each in self.maps:
-            options = getattr(each, "reader_options", {})
-            each.bind(loaded.store(each.spec, getattr(each, "record_class", None), **options))
+            each.bind(loaded.store(each))
         for probe in self.probes:
             probe.bind(self._attach_at, self._program_of)
         if ".processes" in loaded.maps:
@@ -151,7 +150,7 @@ class BPF(Module):
         numbers = iter(range(len(self.choices)))
         return {id(each): [next(numbers) for _ in each.requests] for each in self.probes}[id(probe)]
 
-    def _attach_at(self, probe: Probe[Any, Any], place: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _attach_at(self, probe: Probe[Any, Any], place: tuple[object, ...], options: dict[str, object]) -> Link:
         return self._running.attach_at(self._requests(probe), place, options)
 
     def _program_of(self, probe: Probe[Any, Any]) -> Program:
@@ -325,8 +324,7 @@ class BPF(Module):
         maps = self._running.maps
         if name not in maps:
             raise NotFound(f"no map is called {name!r}{closest(name, maps)}")
-        found: KernelMap = maps[name]
-        return found
+        return maps[name]
 
     def specs(self, target: Target | None = None) -> ModuleSpec:
         """Compile for `target` (this machine without one) and load nothing."""

@@ -9,7 +9,7 @@ removes it, run once on each processor, has the supply filled when it returns.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.asm import build, encode
 from pyebpf.builder.intrinsics.stacks import CLASSES, SCRATCH_MAP
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.asm import Instruction
+    from pyebpf.objects import KernelMap
 
 __all__ = ["make_ready"]
 
@@ -30,7 +31,7 @@ _KEY = -4
 _FINISH = (build.mov64(build.R0, 0), build.exit_())
 
 
-def make_ready(maps: Mapping[str, Any]) -> None:
+def make_ready(maps: Mapping[str, KernelMap]) -> None:
     """Fill the supplies of the loaded maps of stacks; where the kernel refuses, the first stacks may be dropped."""
     growing = [maps[each.map] for each in CLASSES if each.map in maps]
     growing = [each for each in growing if each.spec.flags & BPF_F_NO_PREALLOC]

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.closing import Closing
+from pyebpf.maps import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from pyebpf.builder.drop_counters import DropReason
+    from pyebpf.events import PerfBuffer, RingBuffer, UserRingBuffer
     from pyebpf.link import Link
-    from pyebpf.objects import Program
+    from pyebpf.module.declared import DeclaredMap
+    from pyebpf.objects import KernelMap, Program
     from pyebpf.runtime.functions import FunctionNames
-    from pyebpf.specs import AttachSpec, Choice, MapSpec, ModuleSpec, ProgramSpec
+    from pyebpf.specs import AttachSpec, Choice, ModuleSpec, ProgramSpec
     from pyebpf.target import Target
-    from pyebpf.types import Struct
 
 __all__ = ["Loaded"]
-
-_TRACEPOINTS = ("Tracepoint", "RawTracepoint", "BtfTracepoint")
 
 
 class Loaded(Closing):
@@ -32,7 +32,7 @@ class Loaded(Closing):
     def __init__(self, progress: Callable[[str], None] | None = None) -> None:
         from pyebpf.link.host import Host
 
-        self.maps: dict[str, Any] = {}
+        self.maps: dict[str, KernelMap] = {}
         self.programs: dict[str, Program] = {}
         self.failing: Choice | None = None
         self._spec: ModuleSpec | None = None
@@ -76,14 +76,14 @@ class Loaded(Closing):
         if ".tracer" in self.maps:
             from pyebpf.runtime.tracer_frames import tracer_ranges
 
-            places: list[Any] = [each.attach for each in spec.programs if type(each.attach).__name__ in _TRACEPOINTS]
-            self.maps[".tracer"][0] = tracer_ranges(dict.fromkeys(str(place.name) for place in places))
+            callers = (each.attach.caller_event for each in spec.programs if each.attach is not None)
+            over(self.maps[".tracer"])[0] = tracer_ranges(dict.fromkeys(filter(None, callers)))
         if ".stack" in self.maps:
             from pyebpf.runtime.first_stacks import make_ready
 
             make_ready(self.maps)
         self._spec = spec
-        shared: dict[Any, Program] = {}
+        shared: dict[Hashable, Program] = {}
         for number, program_spec in enumerate(spec.programs):
             key = _sharing(program_spec)
             program = shared.get(key)
@@ -93,10 +93,15 @@ class Loaded(Closing):
                 self._open.callback(program.close)
             self._loaded.append(program)
             self.programs[f"{program_spec.name}@{program_spec.attach}"] = program
-            # Named rather than imported: few modules have any.
-            place: Any = program_spec.attach
-            if type(place).__name__ == "TailCalled":
-                self.maps[place.map_name][place.index] = program
+        if any(each.type is MapType.PROG_ARRAY for each in spec.maps):
+            self._fill_program_arrays(spec)
+
+    def _fill_program_arrays(self, spec: ModuleSpec) -> None:
+        from pyebpf.attach.tail_calls import TailCalled
+
+        for program_spec, program in zip(spec.programs, self._loaded, strict=True):
+            if isinstance(place := program_spec.attach, TailCalled):
+                over(self.maps[place.map_name])[place.index] = program
 
     def _open_arena(self, name: str) -> None:
         """Map an arena, which programs that use it need before they are loaded, and tell them where."""
@@ -107,23 +112,29 @@ class Loaded(Closing):
         memory = self.maps[name].window().memory
         for offset in range(0, len(memory), PAGE_SIZE):
             memory[offset] = 0  # a page is there once it has been touched
-        self.maps[base_name(name)][0] = address_of(memory)
+        over(self.maps[base_name(name)])[0] = address_of(memory)
 
-    def store(self, spec: MapSpec, record: type[Struct] | None, **options: object) -> Any:
-        """The store of a declared map: the loaded map, or a buffer's reader or writer of `record`."""
+    def store(self, declared: DeclaredMap) -> KernelMap | RingBuffer | PerfBuffer | UserRingBuffer:
+        """The store of a declared map: the loaded map, or a buffer's reader or writer of its records."""
         from pyebpf.uapi.bpf import MapType
 
-        loaded = self.maps[spec.name]
-        wanted = {
-            MapType.RINGBUF: "RingBuffer",
-            MapType.USER_RINGBUF: "UserRingBuffer",
-            MapType.PERF_EVENT_ARRAY: "PerfBuffer" if record is not None else "",
-        }.get(spec.type, "")
-        if not wanted:
-            return loaded
-        from pyebpf import events
+        loaded, record = self.maps[declared.spec.name], declared.record_class
+        layout = None if record is None else record.layout
+        reader: RingBuffer | PerfBuffer | UserRingBuffer
+        if loaded.spec.type is MapType.RINGBUF:
+            from pyebpf.events import RingBuffer
 
-        reader = getattr(events, wanted)(loaded, None if record is None else record.layout, **options)
+            reader = RingBuffer(loaded, layout)
+        elif loaded.spec.type is MapType.USER_RINGBUF:
+            from pyebpf.events import UserRingBuffer
+
+            reader = UserRingBuffer(loaded, layout)
+        elif loaded.spec.type is MapType.PERF_EVENT_ARRAY and layout is not None:
+            from pyebpf.events import PerfBuffer
+
+            reader = PerfBuffer(loaded, layout, **declared.reader_options)
+        else:
+            return loaded
         self._open.callback(reader.close)
         return reader
 
@@ -154,7 +165,7 @@ class Loaded(Closing):
         assert self._spec is not None
         return next(self._loaded[i] for i, chosen in enumerate(self._spec.chosen) if chosen in choices)
 
-    def attach_at(self, choices: Sequence[int], place: tuple[Any, ...], options: dict[str, Any]) -> Link:
+    def attach_at(self, choices: Sequence[int], place: tuple[object, ...], options: dict[str, object]) -> Link:
         """Attach the program of one of `choices` whose place was left open."""
         assert self._spec is not None
         specs = [each.attach for each in self._spec.programs]
@@ -211,7 +222,7 @@ class Loaded(Closing):
 
         found: dict[str, int] = {}
         if reasons:
-            for drop, count in zip(reasons, self.maps[DROPS_MAP][0], strict=True):
+            for drop, count in zip(reasons, over(self.maps[DROPS_MAP])[0], strict=True):
                 found[str(drop)] = count
         for program in {id(each): each for each in self._loaded}.values():
             reason = f"{program.name}: running already on the processor"
@@ -268,7 +279,7 @@ def _marked(spec: ProgramSpec) -> str:
     return owned_name(spec.name, most=15)
 
 
-def _sharing(spec: ProgramSpec) -> tuple[Any, ...]:
+def _sharing(spec: ProgramSpec) -> Hashable:
     """Return the key that programs loaded as one share."""
     return (
         id(spec.code),

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import select
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyebpf.objects import KernelMap
     from pyebpf.symbols.process import Processes
 
 __all__ = ["ProcessWatch"]
@@ -26,7 +27,7 @@ class ProcessWatch:
     Whoever else asks `processes` holds the `lock`. All that is needed has been imported before the first event.
     """
 
-    def __init__(self, ring: Any, processes: Processes) -> None:
+    def __init__(self, ring: KernelMap, processes: Processes) -> None:
         from pyebpf.events import RingBuffer
         from pyebpf.types import U32
 

@@ -74,6 +74,11 @@ class AttachSpec:
         return str(self)
 
     @property
+    def caller_event(self) -> str:
+        """The tracepoint whose own functions call the program, and so stand in its stacks; empty for other callers."""
+        return ""
+
+    @property
     def link_group(self) -> Hashable | None:
         """The key shared by attach points that one link serves; None for one with a link of its own."""
         return None

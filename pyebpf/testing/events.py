@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyebpf.attach.kernel_functions import PassedArgument, TracedFunction
     from pyebpf.dsl.module import Module
-    from pyebpf.specs import ModuleSpec
+    from pyebpf.specs import AttachSpec, ModuleSpec
     from pyebpf.target import Target
     from pyebpf.testing.functions import SimulatedSymbols
     from pyebpf.testing.kernel_objects import KernelMemory, Value
@@ -51,7 +51,7 @@ class Programs:
         memory: KernelMemory
         function_names: SimulatedSymbols
         maps: dict[str, Any]
-        _programs: list[tuple[Any, LoadedProgram]]
+        _programs: list[tuple[AttachSpec, LoadedProgram]]
 
     def run(self, name: str, **how: Any) -> Result:
         """One program by its probe's name, wherever it is attached: `how` is as for `pyebpf.vm.Machine.run`.
@@ -60,7 +60,7 @@ class Programs:
         """
         return self.machine.run(self.program(name)[1], **how)
 
-    def program(self, name: str) -> tuple[Any, LoadedProgram]:
+    def program(self, name: str) -> tuple[AttachSpec, LoadedProgram]:
         """Return a probe's attach point and program; of several attach points the first."""
         names = [each.name for each in self.spec.programs]
         if name not in names:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.builder.drop_counters import DropReason
-    from pyebpf.specs import MapSpec, ModuleSpec
+    from pyebpf.module.declared import DeclaredMap
+    from pyebpf.specs import AttachSpec, MapSpec, ModuleSpec
     from pyebpf.target import KernelType
     from pyebpf.testing.kernel_objects import Value
     from pyebpf.vm import Result
@@ -64,9 +65,10 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
         self.memory = KernelMemory(self.machine.memory, target)
         #: The symbols by which `bpf.stacks` and `bpf.function_name` name addresses.
         self.function_names = SimulatedSymbols()
-        self._programs: list[tuple[Any, LoadedProgram]] = [
-            (program.attach, self.machine.load(program)) for program in self.spec.programs
-        ]
+        self._programs: list[tuple[AttachSpec, LoadedProgram]] = []
+        for spec in self.spec.programs:
+            assert spec.attach is not None  # a probe's
+            self._programs.append((spec.attach, self.machine.load(spec)))
         for attach, program in self._programs:
             if isinstance(attach, TailCalled):
                 self.machine.maps[attach.map_name].programs[attach.index] = program  # type: ignore[attr-defined]  # it is one
@@ -113,11 +115,12 @@ class Simulation(UsdtEvents, PacketEvents, HookEvents, IteratorEvents):
             module: Any = self.module
             module._loaded, module._symbols, module._stacks = loaded, symbols, None
 
-    def _bind(self, each: Any) -> None:
+    def _bind(self, each: DeclaredMap) -> None:
         made = self.maps[each.spec.name]
         if made.spec.type in {MapType.RINGBUF, MapType.PERF_EVENT_ARRAY}:
-            each.bind(EventSource(made, getattr(each, "record_class", None)))
+            each.bind(EventSource(made, each.record_class))
         elif isinstance(made, UserRingBufferMap):
+            assert each.record_class is not None
             each.bind(UserRing(made, each.record_class))
         else:
             each.bind(made)

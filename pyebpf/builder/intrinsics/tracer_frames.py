@@ -33,7 +33,7 @@ _LOOKED_AT = range(5)
 
 def own_frames(p: ProgramBuilder, frames: ir.Value) -> ir.Value | None:
     """How many frames at the address `frames` are the tracer's; None where there are none."""
-    if type(p.attach).__name__ not in {"Tracepoint", "RawTracepoint", "BtfTracepoint"}:
+    if p.attach is None or not p.attach.caller_event:
         return None
     b = p.b
     name = p.use_map(MapSpec(TRACER_MAP, MapType.ARRAY, U32, ArrayType(U64, 2 * RANGES), 1))
