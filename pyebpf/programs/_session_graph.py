@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Edge", "edges"]
 
+STYLE = 'rankdir=LR; node [shape=box, fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=11];'
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -56,9 +58,13 @@ def edges(sessions: Iterable[Session]) -> list[Edge]:
     ]
 
 
+def _counted(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def _line(source: str, target: str, count: int, total: int, number: int, last: int) -> str:
     """An edge in DOT; the first one opens the graph, the last one closes it. Whoever prints it doubles backslashes."""
     names = " -> ".join('"{}"'.format(name.replace('"', "'")) for name in (source, target))
-    label = f"{count} session{'s' if count > 1 else ''}, {total} bytes"
-    begin = "digraph tcplife { rankdir=LR; node [shape=box]; " if number == 1 else ""
+    label = f"{_counted(count, 'session')}, {_counted(total, 'byte')}"
+    begin = f"digraph tcplife {{ {STYLE} " if number == 1 else ""
     return f'{begin}{names} [label="{label}"];{" }" if number == last else ""}'

@@ -141,14 +141,15 @@ def plot(seen: list[Window]) -> str:
         by_socket.setdefault((each.socket, each.ends.local_port, each.ends.remote_port), []).append(each)
     busiest = sorted(by_socket.values(), key=len, reverse=True)[:MOST_PLOTTED]
     panels = []
-    for windows in busiest:
+    for windows in sorted(busiest, key=lambda windows: windows[0].time):
         last = windows[-1].ends
         name = f"{with_port(last.local, last.local_port)} - {with_port(last.remote, last.remote_port)}"
         thresholds = [each for each in windows if each.snd_ssthresh < NO_THRESHOLD]
         segments = {"snd_cwnd": _line(windows, "snd_cwnd"), "snd_ssthresh": _line(thresholds, "snd_ssthresh")}
         buffers = {attribute: _line(windows, attribute) for attribute in ("sk_sndbuf", "sk_wmem_queued")}
-        panels.append(Panel(name, "segments", segments))
-        panels.append(Panel(name, "bytes", buffers))
+        again = {"retrans": [each.time / 1e9 for each in windows if each.kind == AGAIN]}
+        panels.append(Panel(f"{name}: congestion window", "segments", segments, again))
+        panels.append(Panel(f"{name}: send buffer", "bytes", buffers, again))
     return line_charts("TCP congestion windows and send buffers", panels)
 
 

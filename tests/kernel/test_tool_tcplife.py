@@ -160,8 +160,8 @@ def test_a_graph():
         (client, server, SESSIONS, sent),
         (server, client, SESSIONS, received),
     ]
-    assert f'"{client}" -> "{server}" [label="{SESSIONS} sessions, {sent} bytes"];' in dot.out
-    assert f'"{server}" -> "{client}" [label="{SESSIONS} sessions, {received} bytes"];' in dot.out
+    assert f'"{client}" -> "{server}" [label="{SESSIONS} sessions, {sent:,} bytes"];' in dot.out
+    assert f'"{server}" -> "{client}" [label="{SESSIONS} sessions, {received:,} bytes"];' in dot.out
     assert re.fullmatch(r'digraph tcplife \{.*(".*" -> ".*" \[label=".*"\];\s)+\}\n', dot.out, re.DOTALL)
 
 

@@ -146,7 +146,7 @@ def test_sessions_as_a_graph():
     lines = [edge.line for edge in found]
     assert lines[0].startswith("digraph tcplife { ")
     assert lines[3] == '"get (7)" -> "198.51.100.2" [label="2 sessions, 55 bytes"];'
-    assert lines[5] == '"we\'b (8)" -> "get (7)" [label="1 session, 4000 bytes"]; }'
+    assert lines[5] == '"we\'b (8)" -> "get (7)" [label="1 session, 4,000 bytes"]; }'
     assert edges([]) == []
 
 
