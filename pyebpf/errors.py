@@ -84,11 +84,11 @@ class Location:
         return f"    {text[begin:]}\n    {' ' * (start - begin)}{'^' * (end - start)}"
 
 
-def closest(name: str, candidates: Iterable[str], *, most: int = 3) -> str:
-    """End of a "not found" message: the `most` candidates most like `name`, or nothing."""
+def closest(name: str, candidates: Iterable[str]) -> str:
+    """End of a "not found" message: the candidates most like `name`, or nothing."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(name, list(candidates), n=most, cutoff=0.6)
+    matches = get_close_matches(name, list(candidates))
     return f" (did you mean {' or '.join(matches)}?)" if matches else ""
 
 

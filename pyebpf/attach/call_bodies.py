@@ -139,7 +139,7 @@ class _Return(_Call):
         began, *values = self._calls.take(p)
         took = p.b.binary(Op.SUB, p.b.call(KTIME_GET_NS), began) if ELAPSED in self.parameters else None
         kept = dict(zip(self._calls.kept, values, strict=True))
-        with p.context_of(_ReturnContext(p.program_context, self.body, self._call, kept, took)):
+        with p.context_of(_ReturnContext(p.program_context, self._call, kept, took)):
             self.body.build(p)
 
 
@@ -153,7 +153,7 @@ class _Session(_Call):
             b.ret(b.const(0))
         began = sessions.cookie(p).value
         took = b.binary(Op.SUB, b.call(KTIME_GET_NS), began)
-        with p.context_of(_SessionContext(p.program_context, self.body, Returning(CallKey.NESTED), {}, took)):
+        with p.context_of(_SessionContext(p.program_context, Returning(CallKey.NESTED), {}, took)):
             self.body.build(p)
 
 
@@ -163,7 +163,6 @@ class _ReturnContext(ProgramContext[Any]):
     def __init__(
         self,
         returned: ProgramContext[Any],
-        body: Body,
         call: Returning,
         kept: Mapping[str, ir.Value],
         took: ir.Value | None,
@@ -171,7 +170,6 @@ class _ReturnContext(ProgramContext[Any]):
         super().__init__(returned.attach)
         self.target, self.space = returned.target, returned.space
         self._returned = returned
-        self._body = body
         self._call = call
         self._kept = kept
         self._took = took

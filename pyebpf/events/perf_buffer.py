@@ -137,7 +137,7 @@ class PerfBuffer(EventStream[Any]):
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"perf buffer {array.name}: {pages} pages are no power of two")
         self._map_name = array.name
-        self._array = array
+        self._array = array  # its entries go with the descriptor that set them
         self._record = record = record_type(record)
         if record is not None:
             assemble = assembler(record)

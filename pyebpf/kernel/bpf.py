@@ -30,7 +30,6 @@ __all__ = [
     "enable_stats",
     "iter_create",
     "link_create",
-    "link_detach",
     "link_get_fd_by_id",
     "link_get_next_id",
     "link_update",
@@ -138,6 +137,10 @@ class LoadResult:
     true_size: int
 
 
+# Bytes of struct bpf_func_info and struct bpf_line_info.
+_FUNC_INFO, _LINE_INFO = 8, 16
+
+
 def prog_load(
     prog_type: int,
     instructions: bytes,
@@ -150,9 +153,7 @@ def prog_load(
     attach_fd: int = 0,
     btf_fd: int = 0,
     func_info: bytes = b"",
-    func_info_rec_size: int = 8,
     line_info: bytes = b"",
-    line_info_rec_size: int = 16,
     fd_array: bytes = b"",
     ifindex: int = 0,
     log_level: int = 0,
@@ -179,8 +180,8 @@ def prog_load(
             prog_type, len(instructions) // 8, code_address, licence_address,
             log_level, log_size, address_of(log) if log_size else 0,
             0, flags, name.encode(), ifindex, expected_attach_type, btf_fd,
-            func_info_rec_size if func_info else 0, functions_address, len(func_info) // func_info_rec_size,
-            line_info_rec_size if line_info else 0, lines_address, len(line_info) // line_info_rec_size,
+            _FUNC_INFO if func_info else 0, functions_address, len(func_info) // _FUNC_INFO,
+            _LINE_INFO if line_info else 0, lines_address, len(line_info) // _LINE_INFO,
             attach_btf_id, attach_fd, 0, descriptors_address, 0, 0, 0,
         )
     )  # fmt: skip
@@ -264,11 +265,6 @@ def link_update(link_fd: int, new_prog_fd: int, *, old_prog_fd: int | None = Non
     """Exchange a link's program. With `old_prog_fd`, only if that one is attached (else EPERM)."""
     flags = BPF_F_REPLACE if old_prog_fd is not None else 0
     _command(Command.LINK_UPDATE, _LINK_UPDATE_ATTR.pack(link_fd, new_prog_fd, flags, old_prog_fd or 0))
-
-
-def link_detach(link_fd: int) -> None:
-    """Detach a link's program, keeping the link. EOPNOTSUPP for perf links: close them."""
-    _command(Command.LINK_DETACH, _U32.pack(link_fd))
 
 
 # struct { __u32 target_fd, attach_bpf_fd, attach_type, attach_flags, replace_bpf_fd; }

@@ -51,19 +51,19 @@ def map_lookup_elem(fd: int, key: bytes, value_size: int, flags: int = 0) -> byt
     return bytes(buffer[value_at:])
 
 
-def map_lookup_elem_in_place(fd: int, value: bytes, flags: int = 0) -> bytes:
+def map_lookup_elem_in_place(fd: int, value: bytes) -> bytes:
     """A look-up without a key, into a buffer that holds `value` first.
 
     Queues and stacks write their head there (ENOENT: empty), Bloom filters test what it holds (ENOENT: never added).
     """
     buffer = bytearray(_KEY_AT) + value
     base = address_of(buffer)
-    _pack_element(buffer, 0, fd, 0, base + _KEY_AT, flags)
+    _pack_element(buffer, 0, fd, 0, base + _KEY_AT, 0)
     bpf(_LOOKUP_ELEM, base, _KEY_AT)
     return bytes(buffer[_KEY_AT:])
 
 
-def map_lookup_and_delete_elem(fd: int, key: bytes, value_size: int, flags: int = 0) -> bytes:
+def map_lookup_and_delete_elem(fd: int, key: bytes, value_size: int) -> bytes:
     """The value of `key`, which is removed (queues and stacks: no key).
 
     ENOENT: no such key. ENOTSUPP: not for this kind.
@@ -74,7 +74,7 @@ def map_lookup_and_delete_elem(fd: int, key: bytes, value_size: int, flags: int 
     buffer = bytearray(value_at + value_size)
     base = address_of(buffer)
     buffer[_KEY_AT : _KEY_AT + len(key)] = key
-    _pack_element(buffer, 0, fd, base + _KEY_AT if key else 0, base + value_at, flags)
+    _pack_element(buffer, 0, fd, base + _KEY_AT if key else 0, base + value_at, 0)
     bpf(Command.MAP_LOOKUP_AND_DELETE_ELEM, base, _KEY_AT)
     return bytes(buffer[value_at:])
 

@@ -20,16 +20,8 @@ from pyebpf.uapi.flags import BPF_F_INGRESS
 from pyebpf.uapi.helpers import HELPER_IDS
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
-
-    class HasDescriptor(Protocol):
-        """A socket."""
-
-        def fileno(self) -> int: ...
-
 
 __all__ = ["SocketMap"]
 

@@ -103,7 +103,7 @@ def _text(data: bytes, start: int) -> str:
     return data[start:end].decode(errors="surrogateescape")
 
 
-def find_binary(name: str, *, pid: int = -1, arch: str = "") -> str:
+def find_binary(name: str, *, pid: int = -1) -> str:
     """The path of the file that `name` means, as this process can open it.
 
     A name with a slash is a path. Another is a library, as a program asks for it ("libc.so.6") or without `lib` and
@@ -118,7 +118,7 @@ def find_binary(name: str, *, pid: int = -1, arch: str = "") -> str:
         return _checked(path, name, pid)
     if pid >= 0 and (mapped := _mapped(name, pid, root)) is not None:
         return mapped
-    arch = arch or os.uname().machine
+    arch = os.uname().machine
     libraries = _cached(root, arch)
     for candidate in _matching(name, libraries):
         if path_exists(root + candidate):

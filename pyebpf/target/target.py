@@ -124,10 +124,6 @@ class Target(ABC):
         """Size of a type in bytes."""
         return self.type_named(struct).size
 
-    def function_parameters(self, name: str) -> tuple[KernelParameter, ...]:
-        """Names and types of a function's parameters."""
-        return self.function(name).parameters
-
     def raw_tracepoint_parameters(self, name: str) -> tuple[KernelParameter, ...]:
         """Names and types of a raw tracepoint's arguments."""
         return self.raw_tracepoint(name).parameters
