@@ -44,7 +44,7 @@ def find_cgroup(name: str) -> Path:
 
     A container's id is at least its first 12 digits, as runtimes name groups: "docker-ID.scope", "ID". Raises NotFound.
     """
-    from pyebpf.kernel.cgroups import cgroup2_mounts  # here, so that tools can be compiled where there is no kernel
+    from pyebpf.kernel.mounts import cgroup2_mounts  # here, so that tools can be compiled where there is no kernel
 
     mounts = [Path(each).resolve() for each in cgroup2_mounts()]
     if not mounts:

@@ -25,4 +25,18 @@ AARCH64 = Architecture(
     call_number="x8",
     call_arguments=("orig_x0", "x1", "x2", "x3", "x4", "x5"),
     call_prefix="__arm64_sys_",
+    operand_names={
+        "sp": ("sp", 8),
+        "fp": ("x29", 8),
+        "lr": ("x30", 8),
+        **{f"{letter}{n}": (f"x{n}", size) for n in range(31) for letter, size in {"x": 8, "w": 4}.items()},
+    },
+    # A constant, a register, [base], [base, displacement], [base, index], [base, index, lsl shift].
+    # GCC writes numbers bare, clang behind a `#`.
+    operand_forms=(
+        r"#?(?P<constant>[-+]?\d\w*)",
+        r"(?P<register>[a-z]\w*)",
+        r"\[(?P<base>\w+)(?:, *#?(?P<displacement>[-+]?\d\w*))?\]",
+        r"\[(?P<base>\w+), *(?P<index>[a-z]\w*)(?:, *lsl +#?(?P<shift>[0-3]))?\]",
+    ),
 )

@@ -33,6 +33,10 @@ class Architecture:
     call_arguments       registers of a system call's arguments, likewise
     call_prefix          what stands before a system call's name in its function's (`__x64_sys_openat`), whose only
                          argument is a pointer to the saved registers
+    operand_names        each name that instructions have for a register or its part: the name here, and bytes
+    operand_forms        operands as the assembler spells them: regular expressions, each part of one a named group.
+                         `register` and `constant`; `displacement`, `base`, `index`, with its `scale` (a factor) or
+                         `shift`, of memory
     """
 
     name: str
@@ -50,6 +54,8 @@ class Architecture:
     call_number: str
     call_arguments: tuple[str, ...]
     call_prefix: str
+    operand_names: Mapping[str, tuple[str, int]]
+    operand_forms: tuple[str, ...]
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -70,19 +76,6 @@ class Architecture:
     def system_call_names(self) -> Mapping[int, str]:
         """Name of each system call of 64-bit programs, by number."""
         return _call_names(self.name)
-
-    @property
-    def operand_names(self) -> Mapping[str, tuple[str, int]]:
-        """Each name that instructions have for a register or its part: the name here, and bytes."""
-        return cast("dict[str, tuple[str, int]]", import_module(f"pyebpf.arch.{self.name}_operands").NAMES)
-
-    @property
-    def operand_forms(self) -> tuple[str, ...]:
-        """Forms of operands as the assembler spells them: regular expressions, each part of one a named group.
-
-        `register` and `constant`; `displacement`, `base`, `index`, with its `scale` (a factor) or `shift`, of memory.
-        """
-        return cast("tuple[str, ...]", import_module(f"pyebpf.arch.{self.name}_operands").FORMS)
 
     def system_call(self, name: str) -> int:
         """Number of a system call; NotFound names the closest ones."""

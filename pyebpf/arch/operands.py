@@ -1,7 +1,7 @@
 """Operands of USDT notes: where an argument is, from the text that the assembler would be given.
 
 A note has `SIZE@OPERAND` for each argument, a negative size for a signed one. What operands look like is each
-architecture's own: `FORMS` and `NAMES` of its `…_operands.py`.
+architecture's own: its `operand_forms` and `operand_names`.
 https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
 """
 

@@ -13,7 +13,7 @@ from pyebpf.dsl.body import PythonBody, plain_function
 from pyebpf.errors import CompileError, Location, check_argument
 from pyebpf.maps.declarations import MapMethods
 from pyebpf.module.body import Body
-from pyebpf.module.lazy_method import LazyMethod
+from pyebpf.module.declared_arguments import LazyMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

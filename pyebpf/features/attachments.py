@@ -137,7 +137,7 @@ class _Pmu:
 
     def __call__(self, _: Callable[[], Btf] | None) -> Support:
         from pyebpf.errors import NotSupported
-        from pyebpf.kernel.pmu import open_probe
+        from pyebpf.kernel.perf import open_probe
 
         if not _PMUS.is_dir():
             return Support.UNKNOWN

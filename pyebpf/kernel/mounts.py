@@ -7,7 +7,7 @@ import os
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
 
-__all__ = ["mount_points", "private_mount", "securityfs_file"]
+__all__ = ["cgroup2_mounts", "mount_points", "private_mount", "securityfs_file"]
 
 # fsconfig(2), fsopen(2), fsmount(2): include/uapi/linux/mount.h
 _FSOPEN_CLOEXEC, _FSMOUNT_CLOEXEC = 1, 1
@@ -23,6 +23,11 @@ def mount_points() -> list[tuple[str, str]]:
         return []
     fields = (line.split(" ") for line in lines)
     return [(each[2], _unescaped(each[1])) for each in fields if len(each) > 2]
+
+
+def cgroup2_mounts() -> list[str]:
+    """Directories at which a file system of control groups (v2) is mounted."""
+    return [place for kind, place in mount_points() if kind == "cgroup2"]
 
 
 def _unescaped(path: str) -> str:

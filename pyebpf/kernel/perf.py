@@ -1,10 +1,11 @@
-"""perf_event_open(2) and the ioctls of its descriptors."""
+"""perf_event_open(2), also by the PMUs `kprobe` and `uprobe`, and the ioctls of its descriptors."""
 
 from __future__ import annotations
 
 import fcntl
 from struct import Struct
 
+from pyebpf.errors import NotSupported
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
 from pyebpf.uapi.perf_numbers import (
@@ -14,7 +15,7 @@ from pyebpf.uapi.perf_numbers import (
     PERF_FLAG_FD_CLOEXEC,
 )
 
-__all__ = ["enable", "pause_output", "perf_event_open", "pmu_type", "set_bpf"]
+__all__ = ["enable", "open_probe", "pause_output", "perf_event_open", "pmu_type", "set_bpf"]
 
 _PMUS = "/sys/bus/event_source/devices"
 
@@ -81,6 +82,41 @@ def pmu_type(name: str) -> int | None:
             return int(file.read())
     except FileNotFoundError:
         return None
+
+
+def open_probe(
+    pmu: str,
+    name: bytes,
+    offset: int,
+    *,
+    returns: bool = False,
+    pid: int = -1,
+    ref_ctr_offset: int = 0,
+    what: str = "probe",
+) -> Descriptor:
+    """Open an event at `name` + `offset`: a kernel function's (`kprobe`), a file's path (`uprobe`); `returns`: at exit.
+
+    Without a name `offset` is an address (`kprobe`). One event serves all processors; `pid` limits a uprobe to a
+    process (a kprobe's is no limit for BPF programs). Raises NotSupported without the PMU, else OSError: ENOENT no such
+    function or file, EINVAL not a place for a probe, ESRCH no such process.
+    """
+    # `config`: bit 0 asks for the return, bits 32 to 63 are a uprobe's reference counter, as an offset in the file.
+    # `config1` is the address of the name, `config2` the offset (kprobe_func, uprobe_path; probe_offset).
+    number = pmu_type(pmu)
+    if number is None:
+        raise NotSupported(f"this kernel has no {pmu}s: there is no /sys/bus/event_source/devices/{pmu}")
+    text = bytearray(name + b"\0") if name else None
+    event = perf_event_open(
+        number,
+        ref_ctr_offset << 32 | returns,
+        pid=pid,
+        cpu=0 if pid < 0 else -1,
+        config1=address_of(text) if text is not None else 0,
+        config2=offset,
+        what=what,
+    )
+    del text  # the kernel read it by address until here
+    return event
 
 
 def set_bpf(event_fd: int, prog_fd: int) -> None:

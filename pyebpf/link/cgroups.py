@@ -16,7 +16,7 @@ from pyebpf.attach.cgroups import (
     SockOps,
 )
 from pyebpf.errors import NotFound
-from pyebpf.kernel.cgroups import cgroup2_mounts
+from pyebpf.kernel.mounts import cgroup2_mounts
 from pyebpf.link.creation import SpecificError, make_link, open_place
 
 if TYPE_CHECKING:

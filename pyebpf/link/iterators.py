@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach.iterators import CGROUP_ORDERS, KernelIterator
 from pyebpf.errors import KernelError, NotFound, NotSupported
 from pyebpf.kernel import bpf
-from pyebpf.kernel.cgroups import cgroup2_mounts
 from pyebpf.kernel.errors_in_words import kernel_error
+from pyebpf.kernel.mounts import cgroup2_mounts
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.uapi.attach_types import AttachType

@@ -19,8 +19,7 @@ from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported
 from pyebpf.kernel import bpf, perf
 from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.owners import owned_name, owner_of
-from pyebpf.kernel.perf import pmu_type
-from pyebpf.kernel.pmu import open_probe
+from pyebpf.kernel.perf import open_probe, pmu_type
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error
 from pyebpf.link.perf_link import attach_event

@@ -17,15 +17,16 @@ from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.iproute import add_bpf_filter, add_clsact, has_clsact, iproute
 from pyebpf.kernel.owners import owned_name, owner_of
+from pyebpf.link.base import Link
 from pyebpf.link.creation import NEEDS, SpecificError, link_error, make_link
-from pyebpf.link.guarded import GuardedLink
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.flags import BPF_F_AFTER, BPF_F_BEFORE, BPF_F_ID
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.guard import Removal
-    from pyebpf.link.base import Link
     from pyebpf.link.creation import ErrnoMessages
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
@@ -47,6 +48,38 @@ _XDP_MESSAGES: ErrnoMessages = {
     errno.EINVAL: "the driver's settings don't allow it, or the kernel lacks such links",
 }
 _NETLINK: ErrnoMessages = {**_XDP_MESSAGES, errno.EBUSY: "a program is attached there already"}
+
+
+class GuardedLink(Link):
+    """An attachment that no descriptor holds; the guard process removes it if this one dies.
+
+    `removal` was promised before the attachment was made; what else it needs open is `held`.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        how: str,
+        removal: Removal,
+        *,
+        program: Program | None = None,
+        held: Sequence[Descriptor] = (),
+    ) -> None:
+        super().__init__(target, how, (), held, program=program)
+        self._removal: Removal | None = removal
+
+    @property
+    def detached(self) -> bool:
+        return self._removal is None
+
+    def detach(self) -> None:
+        """Remove the attachment, if it is this one's still. A second call does nothing."""
+        removal, self._removal = self._removal, None
+        try:
+            if removal is not None:
+                removal.perform()
+        finally:
+            super().detach()
 
 
 def attach_xdp(program: Program, target: Xdp, _: Host) -> Link:

@@ -13,7 +13,7 @@ from pyebpf.arch import host
 from pyebpf.attach.uprobes import COOKIE_MAP, Uprobe, UprobeMulti, UprobeSession, cookie_spec
 from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf
-from pyebpf.kernel.pmu import open_probe
+from pyebpf.kernel.perf import open_probe
 from pyebpf.kernel.roots import resolved
 from pyebpf.kernel.syscall import address_of
 from pyebpf.link.base import Link, attach_error

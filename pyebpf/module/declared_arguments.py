@@ -6,16 +6,17 @@ from functools import wraps
 from itertools import repeat
 from os import PathLike
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
+F = TypeVar("F", bound="Callable[..., Any]")
 
-__all__ = ["checked", "checked_methods"]
+__all__ = ["LazyMethod", "checked", "checked_methods"]
 
 _HAS_VARARGS = 0x04  # inspect.CO_VARARGS
 _U64, _S64 = 1 << 64, 1 << 63
@@ -91,3 +92,26 @@ def _wrong(annotation: object, value: object) -> str:
     if isinstance(value, int) and not -_S64 <= value < _U64:
         return "the kernel's numbers have 64 bits at most"
     return ""
+
+
+class LazyMethod(Generic[F]):
+    """A method of Module that calls a factory, such as `aggregations.log2_hist`, and declares what that returns.
+
+    `find` gives the factory, and imports it when the method is first used. To a type checker the method has the
+    factory's own signature.
+    """
+
+    def __init__(self, find: Callable[[], F]) -> None:
+        self._find = find
+
+    def __get__(self, module: Any, owner: type | None = None) -> F:
+        factory: Any = self._find()
+        if module is None:
+            return factory  # type: ignore[no-any-return]  # of the same signature
+        made = checked(factory, f"bpf.{factory.__name__}") if isinstance(factory, FunctionType) else factory
+
+        @wraps(factory)
+        def declare(*arguments: Any, **keywords: Any) -> Any:
+            return module.declare(made(*arguments, **keywords))
+
+        return declare  # type: ignore[return-value]  # of the same signature

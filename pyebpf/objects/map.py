@@ -141,11 +141,11 @@ class KernelMap(Closing):
         """Load BTF of key and value and note its numbers; the value's size, which a struct_ops map takes from BTF."""
         types = self.spec.btf
         if types is not None:
-            from pyebpf.objects.shared_btf import shared_btf
+            from pyebpf.objects.btf import shared_btf
 
             btf = shared_btf(types.btf)
         else:
-            from pyebpf.objects.map_btf import map_types
+            from pyebpf.objects.btf import map_types
 
             types = map_types(self.key_type, self.value_type)
             btf = bpf.btf_load(types.btf).descriptor

@@ -156,7 +156,7 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
     if spec.code.btf is None:
         btf = bpf.btf_load(debug.btf).descriptor
     else:
-        from pyebpf.objects.shared_btf import shared_btf
+        from pyebpf.objects.btf import shared_btf
 
         btf = shared_btf(debug.btf)
     try:

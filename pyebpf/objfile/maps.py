@@ -8,10 +8,9 @@ from functools import partial
 from struct import unpack_from
 from typing import TYPE_CHECKING
 
-from pyebpf.btf import Array, Composite, DataSec, Enumeration, Ptr, Struct, Var
+from pyebpf.btf import Array, Composite, DataSec, Enumeration, Ptr, Struct, TypeTag, Var
 from pyebpf.dataclass import replace
 from pyebpf.errors import MalformedData, closest
-from pyebpf.objfile.values import is_kernel_owned
 from pyebpf.specs import MapSpec
 from pyebpf.specs.map_traits import MAP_TRAITS, Key, Value
 from pyebpf.specs.maps import MapTypes
@@ -34,6 +33,7 @@ __all__ = [
     "ElfMaps",
     "data_map",
     "is_data",
+    "is_kernel_owned",
     "is_legacy",
     "map_name",
     "read_contents",
@@ -53,6 +53,13 @@ _OPEN_VALUES = (Value.ANY, Value.TRACE)
 _NUMBERS = {_PINNING, "type", "key_size", "value_size", "max_entries", "map_flags", "numa_node", "map_extra"}
 _TYPES = {"key", "value"}
 _VALUES = "values"
+#: Structs in a map's value that the kernel looks after (kernel/bpf/btf.c, btf_get_field_type).
+_STRUCTS = frozenset(
+    {"bpf_spin_lock", "bpf_res_spin_lock", "bpf_timer", "bpf_wq", "bpf_refcount", "bpf_task_work"}
+    | {"bpf_list_head", "bpf_rb_root"}
+)
+#: Tags of pointers to kernel objects, of the kernel's own and of a processor's.
+_TAGS = frozenset({"kptr", "kptr_untrusted", "percpu_kptr", "uptr"})
 
 
 def map_name(name: str) -> str:
@@ -270,6 +277,27 @@ def _btf_map(
     if made.traits.key is not Key.NONE and not ids["key"]:
         raise MalformedData(f"map {name}: its key needs a type, __type(key, …), since its value has one that matters")
     return replace(made, btf=MapTypes(object_types(), ids["key"], ids["value"]))
+
+
+def is_kernel_owned(btf: Btf, type_id: int) -> bool:
+    """Whether a value of this type has a part that only the kernel may touch: it finds these in the map's BTF."""
+    waiting, seen = [type_id], {0}
+    while waiting:
+        node = btf.type_by_id(btf.resolve(waiting.pop()))
+        if node.id in seen:
+            continue
+        seen.add(node.id)
+        if isinstance(node, Ptr):
+            pointed = btf.type_by_id(node.type)
+            if isinstance(pointed, TypeTag) and pointed.name in _TAGS:
+                return True
+        elif isinstance(node, Array):
+            waiting.append(node.type)
+        elif isinstance(node, Composite):
+            if node.name in _STRUCTS:
+                return True
+            waiting += [member.type for member in node.members]
+    return False
 
 
 def _inner_map(btf: Btf, name: str, type_id: int, object_types: Callable[[], bytes], depth: int) -> MapSpec | None:

@@ -21,6 +21,7 @@ from pyebpf.objfile.maps import (
     BTF_MAPS,
     data_map,
     is_data,
+    is_kernel_owned,
     is_legacy,
     map_name,
     read_contents,
@@ -29,7 +30,6 @@ from pyebpf.objfile.maps import (
 )
 from pyebpf.objfile.sections import Convention, convention
 from pyebpf.objfile.types import loadable
-from pyebpf.objfile.values import is_kernel_owned
 from pyebpf.specs import Code, FunctionStart, ModuleSpec, ProgramSpec
 from pyebpf.specs.maps import MapTypes
 from pyebpf.specs.programs import CodeTypes

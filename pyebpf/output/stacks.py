@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pyebpf.dataclass import dataclass
 from pyebpf.output.escape import escaped, json_text, text_of
-from pyebpf.output.folded import folded_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.output.sink import Sink
 
-__all__ = ["STACK_FORMATS", "Frame", "Stack", "StackFormat", "StackPart", "fold", "names", "write_stacks"]
+__all__ = ["Frame", "Stack", "StackFormat", "StackPart", "fold", "folded_lines", "names", "write_stacks"]
 
 StackFormat = Literal["text", "folded", "csv", "json"]
-STACK_FORMATS: tuple[StackFormat, ...] = ("text", "folded", "csv", "json")
 _DELIMITER = "-"
 _BETWEEN_PARTS = "--"
 
@@ -94,6 +92,15 @@ def fold(stacks: Iterable[Stack], *, delimited: bool = False, annotated: bool = 
         key = names(stack, delimited=delimited, annotated=annotated)
         found[key] = found.get(key, 0) + stack.count
     return found
+
+
+def folded_lines(stacks: Mapping[tuple[str, ...], int]) -> Iterator[str]:
+    """A line a stack, as flame-graph programs read them: `python3;main;work;compute 41`, the most frequent first.
+
+    Stacks are tuples of names, outermost first. Semicolons in names become colons, what is not printable an escape.
+    """
+    for stack, count in sorted(stacks.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{';'.join(escaped(name).replace(';', ':') for name in stack)} {count}"
 
 
 def write_stacks(

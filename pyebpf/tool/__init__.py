@@ -44,7 +44,6 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.stacks import Stack, StackPart
-from pyebpf.tool.clock import monotonic_time
 from pyebpf.tool.columns import ends_columns
 from pyebpf.tool.options import (
     DeviceOptions,
@@ -69,7 +68,7 @@ from pyebpf.tool.options import (
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.signature import described_open
 from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, counts_of, histograms_of, load_average
-from pyebpf.tool.stop import Stop, events, events_of
+from pyebpf.tool.stop import Stop, events, events_of, monotonic_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,22 +1,23 @@
-"""The end of a run: who asks for it, who waits for it, and what is read until then."""
+"""The end of a run: who asks for it, who waits for it, and what is read until then, with its times."""
 
 from __future__ import annotations
 
 import os
 import select
 from contextlib import contextmanager, suppress
+from functools import cache
 from math import ceil, inf
+from pathlib import Path
 from time import monotonic, process_time
 from typing import TYPE_CHECKING, Any, Protocol
-
-from pyebpf.tool.clock import monotonic_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-__all__ = ["Stop", "events", "events_of"]
+__all__ = ["Stop", "events", "events_of", "monotonic_time"]
 
+_SECOND = 1_000_000_000  # nanoseconds
 _LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
 # Seconds of processor time, and by the clock: on a busy machine the end is within a second, too.
 _OVERDUE, _LATE = 0.4, 0.5
@@ -181,3 +182,25 @@ def events_of(name: str, *times: str) -> Callable[[Any, Any, Stop], Iterator[Any
         return record
 
     return records
+
+
+def monotonic_time(kernel: int) -> int:
+    """Return what time.monotonic_ns() says in this process when a probe's now() says `kernel`.
+
+    In a time namespace the two differ.
+    """
+    return kernel + _offset()
+
+
+@cache
+def _offset() -> int:
+    """Nanoseconds that a time namespace adds (since Linux 5.5)."""
+    own = Path("/proc/self")
+    try:
+        # The file is about the namespace of children, which one that has been unshared is not yet this process's.
+        if (own / "ns/time").readlink() != (own / "ns/time_for_children").readlink():
+            return 0
+        clocks = [line.split() for line in (own / "timens_offsets").read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return 0
+    return next((int(s) * _SECOND + int(ns) for clock, s, ns in clocks if clock == "monotonic"), 0)

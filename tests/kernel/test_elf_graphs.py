@@ -11,7 +11,7 @@ from pyebpf.errors import MalformedData
 from pyebpf.kernel.btf_files import read_btf
 from pyebpf.kernel.info import btf_id
 from pyebpf.objects import Map, Program
-from pyebpf.objects.shared_btf import shared_btf
+from pyebpf.objects.btf import shared_btf
 from tests.kernel.test_elf_in_kernel import compiled
 from tests.support.needs import needs
 

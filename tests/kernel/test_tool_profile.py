@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pyebpf.errors import NotFound
-from pyebpf.output.folded import parse_folded
 from pyebpf.programs import profile
 from tests.support.cgroups import cgroup
 from tests.support.command import pyebpf, running
+from tests.support.folded import parse_folded
 from tests.support.native import build_native
 from tests.support.told import told
 from tests.support.waiting import PATIENCE

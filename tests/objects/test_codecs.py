@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import InvalidValue
-from pyebpf.objects.map_btf import map_types
+from pyebpf.objects.btf import map_types
 from pyebpf.types import BOOL, INTEGERS, CharArray, IntType, Struct, Type, array_of, char, field, s16, type_of, u64
 from pyebpf.types.codecs import decoder, encode_all, slot_decoder, slot_size
 from pyebpf.types.prefix import PrefixType, ipv4_prefix, ipv6_prefix, prefix

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.kernel.cgroups import cgroup2_mounts
+from pyebpf.kernel.mounts import cgroup2_mounts
 from tests.support.needs import needs
 from tests.support.waiting import PATIENCE
 

@@ -1,21 +1,45 @@
-"""BTF of a map's key and value, made from their types: what lets the kernel and bpftool see fields."""
+"""BTF that is loaded for maps and programs: made from the types of a map's key and value, or shared by several."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyebpf.btf import BtfBuilder
+from pyebpf.kernel import bpf
+from pyebpf.kernel.info import btf_id
 from pyebpf.specs.maps import MapTypes
 from pyebpf.types import ArrayType, BytesType, CharArray, IntType, PointerType, StructType
 
 if TYPE_CHECKING:
+    from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.types import Type
 
-__all__ = ["map_types"]
+__all__ = ["map_types", "shared_btf"]
+
+#: The kernel's number of each; it gives none twice, and forgets one that nobody holds.
+_numbers: dict[bytes, int] = {}
+
+
+def shared_btf(data: bytes) -> Descriptor | None:
+    """The BTF object of these bytes, which the caller closes: the same as before while somebody holds it.
+
+    To the kernel, types of two BTF objects are two types even if their bytes are equal. What a program allocates and
+    puts into the list of a map's value must be of one, so the object that was loaded first is found again. None if the
+    kernel refuses the bytes. Finding one again takes CAP_SYS_ADMIN; without, each is a new one.
+    """
+    if data in _numbers:
+        try:
+            return bpf.btf_get_fd_by_id(_numbers[data])
+        except OSError:
+            del _numbers[data]
+    loaded = bpf.btf_load(data).descriptor
+    if loaded is not None:
+        _numbers[data] = btf_id(loaded.fileno())
+    return loaded
 
 
 def map_types(key: Type | None, value: Type | None) -> MapTypes:
-    """Describe both; equal types share one description."""
+    """Describe a map's key and value, so that the kernel and bpftool see fields; equal types share one description."""
     describer = _Describer()
     key_id = describer.add(key) if key is not None else 0
     value_id = describer.add(value) if value is not None else 0
