@@ -21,6 +21,9 @@ __all__ = ["TOOL", "Options", "build", "open"]
 
 #: Disciplines whose functions are not NAME_enqueue and NAME_dequeue, and whose module is not sch_NAME.
 FUNCTIONS = {"codel": "codel_qdisc", "fq_pie": "fq_pie_qdisc", "pie": "pie_qdisc"}
+#: Functions that choose the next packet when the discipline above looks at it, which then does not call the dequeue
+#: function. Until 2026 these disciplines' looks did call it; stable kernels have got the change, 6.12.117 among them.
+PEEKS = {"codel": "codel_peek", "fq_codel": "fq_codel_peek"}
 BUILT_IN = {"pfifo_fast"}
 #: Gone from the kernel, and since when.
 GONE = {"cbq": "6.3", "dsmark": "6.3", "atm": "6.3"}
@@ -76,13 +79,15 @@ def build(options: Options) -> Latency:
     def on_enqueue(skb: u64) -> None:
         packets.start(skb)
 
-    @bpf.function_return(f"{function}_dequeue")
     def on_dequeue(retval: u64) -> None:
         if retval:
             elapsed = packets.end(retval)
             if elapsed is not None:
                 latency.add(elapsed // factor)
 
+    bpf.function_return(f"{function}_dequeue")(on_dequeue)
+    if options.name in PEEKS:
+        bpf.function_return(PEEKS[options.name], optional=True)(on_dequeue)
     return bpf
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
 import time
+import tty
 
 import pytest
 
@@ -24,6 +29,8 @@ from tests.support.waiting import PATIENCE, wait_until
 
 ME = os.getpid()
 CONNECTIONS, PACKETS = 17, 101
+#: include/uapi/linux/tty.h, sockios.h: the line discipline that makes an interface of a serial line; its name.
+N_SLIP, SIOCGIFNAME = 1, 0x8910
 
 
 @contextlib.contextmanager
@@ -151,33 +158,93 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
 """
 
 
-#: The book's disciplines but cbq, which no kernel of the test bed has, and those that let packets past an empty queue.
+#: The book's disciplines but cbq, which no kernel of the test bed has. codel and fq_codel let packets past an empty
+#: queue at the root, so here they stand below another: prio calls their dequeue functions, tbf looks what is next.
+TBF = "tbf rate 1gbit burst 32kb limit 1mb"
+ONE_BAND = "prio priomap " + " ".join("0" * 16)
+NO_DROPS = "target 100s interval 200s"
 QUEUES = {
     "fq": ["root fq"],
-    "tbf": ["root tbf rate 1gbit burst 32kb limit 1mb"],
+    "tbf": [f"root {TBF}"],
     "cbs": ["root cbs idleslope 9000 sendslope -1000 hicredit 30 locredit -1470 offload 0"],
     "red": ["root red limit 400000 min 30000 max 90000 avpkt 1000 burst 55 bandwidth 1gbit"],
+    "codel in tbf": [f"root handle 1: {TBF}", f"parent 1: codel {NO_DROPS}"],
+    "codel in prio": [f"root handle 1: {ONE_BAND}", f"parent 1:1 codel {NO_DROPS}"],
+    "fq_codel in tbf": [f"root handle 1: {TBF}", f"parent 1: fq_codel {NO_DROPS}"],
+    "fq_codel in prio": [f"root handle 1: {ONE_BAND}", f"parent 1:1 fq_codel {NO_DROPS}"],
 }
+MODULES = ("codel", "fq", "fq_codel", "tbf", "cbs", "red", "prio")
 
 
-@pytest.mark.machine(modules=("dummy", *(f"sch_{name}" for name in QUEUES)))
-@pytest.mark.parametrize("name", QUEUES)
-def test_every_packet_through_a_discipline_is_timed(name, make_namespace):
+@pytest.mark.machine(modules=("dummy", *(f"sch_{name}" for name in MODULES)))
+@pytest.mark.parametrize("place", QUEUES)
+def test_every_packet_through_a_discipline_is_timed(place, make_namespace):
     """101 datagrams into an interface that answers nothing, by the book's name of the tool."""
+    name, _, parent = place.partition(" in ")
     needs_functions()
-    needs("module:dummy", "module:sch_tbf", f"module:sch_{name}", "command:tc")
+    needs("module:dummy", *(f"module:sch_{each}" for each in (name, parent) if each), "command:tc")
     space = make_namespace()
     space.run("ip", "link", "add", "dummy0", "type", "dummy")
     space.run("sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/dummy0/disable_ipv6")
     space.run("ip", "address", "add", "10.250.0.1/24", "dev", "dummy0")
     space.run("ip", "link", "set", "dummy0", "up")
-    for queue in QUEUES[name]:
+    for queue in QUEUES[place]:
         space.run("tc", "qdisc", "add", "dev", "dummy0", *queue.split())
     with running(f"qdisc-{name}", "--csv") as tool:
         space.run(sys.executable, "-c", SEND)
         time.sleep(0.5)  # the last packet's turn
         tool.stop()
     assert sum(int(row["count"]) for row in tool.rows()) == PACKETS
+    assert statistics(space, "dummy0", name)[0] == PACKETS
+
+
+def statistics(space, device, name):
+    """Packets that tc says a discipline has sent, holds, and has taken back."""
+    told = json.loads(space.run("tc", "-s", "-j", "qdisc", "show", "dev", device))
+    (found,) = [each for each in told if each["kind"] == name]
+    return found["packets"], found["qlen"], found["requeues"]
+
+
+@contextlib.contextmanager
+def serial_line(space):
+    """A network interface whose queue stands still until the other end of its serial line is read; with that end."""
+    reader, line = os.openpty()
+    try:
+        tty.setraw(line)
+        fcntl.ioctl(line, termios.TIOCSETD, struct.pack("i", N_SLIP))
+        name = fcntl.ioctl(line, SIOCGIFNAME, bytes(16)).rstrip(b"\0").decode()
+        subprocess.run(["ip", "link", "set", name, "netns", str(space.pid)], check=True)
+        space.configure(f"address add 10.250.0.1/24 dev {name}", f"link set {name} up")
+        os.set_blocking(reader, False)
+        yield name, reader
+    finally:
+        os.close(line)
+        os.close(reader)
+
+
+@pytest.mark.machine(modules=("slip", "sch_codel", "sch_fq_codel"))
+@pytest.mark.parametrize("name", ["codel", "fq_codel"])
+def test_packets_that_wait_at_the_root_are_timed(name, make_namespace):
+    """As many as wait in the queue: not the one that found it empty, nor the next, which the interface gave back."""
+    needs_functions()
+    needs("module:slip", f"module:sch_{name}", "command:tc")
+    space = make_namespace()
+    space.disable_ipv6()
+    with serial_line(space) as (device, reader):
+        space.run("tc", "qdisc", "add", "dev", device, "root", name, *NO_DROPS.split())
+        with running(f"qdisc-{name}", "--csv") as tool:
+            space.run(sys.executable, "-c", SEND)
+            _, waiting, back = statistics(space, device, name)
+
+            def all_sent():
+                with contextlib.suppress(BlockingIOError):
+                    os.read(reader, 1 << 16)
+                return statistics(space, device, name)[:2] == (PACKETS, 0)
+
+            wait_until(all_sent)
+            tool.stop()
+    assert (waiting, back) == (PACKETS - 1, 1)
+    assert sum(int(row["count"]) for row in tool.rows()) == waiting - back
 
 
 @pytest.mark.parametrize(

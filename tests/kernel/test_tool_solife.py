@@ -15,12 +15,18 @@ import pytest
 
 from pyebpf.programs import solife, sormem
 from tests.support.command import running
-from tests.support.needs import needs_functions
+from tests.support.needs import needs_functions, unless
+from tests.support.processors import one_processor
 from tests.support.waiting import PATIENCE
 
 SESSIONS = {socket.AF_INET: 7, socket.AF_INET6: 5, socket.AF_UNIX: 3}
 #: Datagrams to a socket that nobody reads, each larger than a quarter of its buffer.
 DATAGRAMS = 23
+#: Datagrams of 9,001 bytes: more than the megabyte that a processor may charge before the sum of all knows.
+HOARDED = 263
+SO_RCVBUFFORCE = 33
+#: The memory that all UDP sockets may use, in pages: everybody's, so it is changed in a virtual machine only.
+UDP_MEMORY = Path("/proc/sys/net/ipv4/udp_mem")
 
 
 @pytest.fixture(autouse=True)
@@ -189,3 +195,58 @@ def test_packets_that_find_a_queue_full(make_namespace):
         rf"sock_rcvqueue_full: PING.*, rmem_alloc \d+, rcvbuf {limit}, skb size \d+$", text.out, re.MULTILINE
     )
     assert len(sentences) == dropped
+
+
+@pytest.fixture
+def little_memory():
+    """64 pages for all UDP sockets."""
+    unless("PYEBPF_VM" in os.environ, "machine:virtual")
+    before = UDP_MEMORY.read_text()
+    UDP_MEMORY.write_text("16 32 64")
+    yield 64
+    UDP_MEMORY.write_text(before)
+
+
+#: In a namespace of its own: datagrams that wait in a buffer with room for them, until the protocol has no more memory.
+HOARD = f"""
+import socket
+from pathlib import Path
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
+    end.setsockopt(socket.SOL_SOCKET, {SO_RCVBUFFORCE}, 1 << 26)
+    end.bind(("127.0.0.1", 0))
+    for _ in range({HOARDED}):
+        end.sendto(bytes(9001), end.getsockname())
+    end.setblocking(False)
+    came = 0
+    while True:
+        try:
+            end.recv(10_000)
+        except BlockingIOError:
+            break
+        came += 1
+    lines = Path("/proc/net/snmp").read_text().splitlines()
+    names, values = (line.split() for line in lines if line.startswith("Udp:"))
+    print(end.getsockname()[1], came, dict(zip(names, values))["InErrors"])
+"""
+
+
+def test_datagrams_that_the_protocol_has_no_memory_for(little_memory, make_namespace):
+    """As many lines as datagrams are refused, of a buffer that is not full; each is refused once more by UDP itself."""
+    space = make_namespace()
+    with running("sormem") as text, sormem.open() as snapshot:
+        with one_processor():  # each keeps a megabyte's count to itself
+            port, came, errors = map(int, space.run(sys.executable, "-c", HOARD).split())
+        lines = [each for each in snapshot.events() if each.ends.local_port == port]
+        text.stop()
+    assert 0 < came < HOARDED
+    assert errors == HOARDED - came
+    assert [each.name for each in lines] == ["sock_exceed_buf_limit", "udp_fail_queue_rcv_skb"] * errors
+    exceeded = lines[::2]
+    assert {(each.protocol, str(each.ends.local), each.size) for each in exceeded} == {("UDP", "127.0.0.1", 0)}
+    assert all(each.pages > little_memory and each.allocated < each.limit for each in exceeded)
+    sentences = re.findall(
+        rf"sock_exceed_buf_limit: UDP of 127\.0\.0\.1:{port}, rmem_alloc \d+, rcvbuf \d+, allocated \d+ pages$",
+        text.out,
+        re.MULTILINE,
+    )
+    assert len(sentences) == errors
