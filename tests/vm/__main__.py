@@ -278,6 +278,8 @@ def _environment(kernel: Kernel, extra: list[str], *, own_root: bool) -> dict[st
         "NO_COLOR": "1",
         "PYEBPF_VM": kernel.release,
     }
+    if own_root:  # as if it were installed there: whatever a test starts, too
+        environment["PYTHONPATH"] = str(CHECKOUT)
     return environment | dict(pair.split("=", 1) for pair in extra)
 
 
