@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
-from pyebpf.attach.decorators import Decorators, attachments
+from pyebpf.attach.decorators import Decorators, attachments, is_decorated
 from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary
 from pyebpf.builder.values.records import Record
@@ -160,6 +160,10 @@ class SyscallDecorators(Decorators):
         `ctx` is the record, whose fields the program reads and writes, and which comes back; it may sleep. What it
         returns, 32 bits, is `probe.run(…).value`.
         """
+        if is_decorated(record):
+            raise InvalidValue(
+                "@bpf.syscall is used here without parentheses: write @bpf.syscall(Record), or @bpf.syscall() for none"
+            )
         layout = getattr(record, "layout", None)
         if record is not None and layout is None:
             raise InvalidValue(f"@bpf.syscall({record!r}): give the Struct class that run() passes")

@@ -342,7 +342,9 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
         text = program.b.emit(Op.OFFSET, program.context, offset)
         program.b.call(PROBE_READ_KERNEL_STR, destination, program.b.const(length), text)
 
-    remedy = f"annotate the parameter, {field.name}: char[64] for example"
+    remedy = (
+        f"annotate the parameter, {field.name}: char[64] for example, or the local, kept: char[64] = ctx.{field.name}"
+    )
     return StringSource(f"field {field.name}", read_into, None, p.b.where, remedy)
 
 

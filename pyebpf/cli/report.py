@@ -20,8 +20,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 #: Bytes that are read of a file: a kernel with all its debugging information is larger, clang's objects are not.
 MAX_INPUT = 64 << 20
 TRACEBACK = "PYEBPF_TRACEBACK"
-#: File systems that a container may lack, and what mount(8) calls them.
-_MOUNTS = {"/proc": "proc", "/sys": "sysfs"}
+#: File systems that a container may lack, what mount(8) calls them, and a file that every one of them has.
+_MOUNTS = {"/proc": ("proc", "/proc/self"), "/sys": ("sysfs", "/sys/kernel")}
 
 
 class UsageError(Exception):
@@ -73,8 +73,9 @@ def describe(error: BaseException) -> str:
             "there is not enough memory: raise the limit (ulimit -v, or memory.max of the control group), or free some"
         )
     if isinstance(error, FileNotFoundError) and isinstance(error.filename, str):
-        for place, kind in _MOUNTS.items():
-            if error.filename.startswith(f"{place}/") and not os.path.ismount(place):
+        for place, (kind, file) in _MOUNTS.items():
+            # Another file system may stand in its place: that something is mounted there says nothing.
+            if error.filename.startswith(f"{place}/") and not os.path.lexists(file):
                 return f"{place} is not mounted, so there is no {error.filename}: mount -t {kind} {kind} {place}"
     if isinstance(error, ImportError) and "ctypes" in str(error):
         return (

@@ -22,8 +22,8 @@ __all__ = ["Signals"]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Seconds between two looks at what keeps the process from its end.
 TICK = 0.1
-#: Looks that may find an output blocked.
-BLOCKED = 4
+#: Looks that may find an output blocked. Detaching takes longer than half a second where a tool has many tracepoints.
+BLOCKED = 3
 #: Seconds of processor time, so that a busy machine is no reason, that the search for one name may take.
 SEARCH = 0.5
 

@@ -12,7 +12,14 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.collector import collector_paused
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, FrameType
 
-__all__ = ["Changing", "Impure", "compute", "has_code", "impure_call"]
+__all__ = ["Changing", "Impure", "compute", "impure_call"]
 
 
 #: Modules of the standard library that compute from their arguments alone, those written in C among them.
@@ -169,7 +176,13 @@ def impure_call(function: Any, *, result: bool = True) -> str:
     if isinstance(function, partial):
         return next((name for each in (function.func, *function.args) if (name := impure_call(each))), "")
     if isinstance(function, MethodType):
+        # A pure method of a base class reads what the object is made of: `get` of os.environ.
+        name = _impure_object(function.__self__)
+        if name:
+            return name
         function = function.__func__
+    if isinstance(function, MethodWrapperType) and function.__name__ == "__call__":
+        return impure_call(function.__self__, result=result)
     if result and getattr(function, "__name__", "") == "__hash__":
         return "hash"
     if isinstance(function, type):
@@ -253,6 +266,11 @@ class _Watch:
                 next(self.ticker)
             if kind.impure is not None and not self.frames[-1]:
                 self.refuse(kind.impure)
+            if kind.trusted and kind.counts and frame.f_code.co_argcount and not self.frames[-1]:
+                # Whose method this is: `get` of os.environ is a Mapping's.
+                name = _impure_object(frame.f_locals[frame.f_code.co_varnames[0]])
+                if name:
+                    self.refuse(Impure(name, is_call=False))
             if kind.unguarded:
                 self.count(3)  # it takes as long as these
                 refused = unguarded.refused_code(frame.f_code, frame.f_globals, frame.f_locals)
@@ -460,21 +478,6 @@ def _check_changes(function: Any) -> None:
         name = getattr(function, "__name__", "")
         if name in _CHANGES:
             raise Changing(name)
-
-
-def has_code(owner: Any, name: str) -> bool:
-    """Whether reading an attribute may run code: a property's, a descriptor's, `__getattr__`'s."""
-    type_: Any = type(owner)
-    if type_ is ModuleType or type_ is type:
-        return False
-    defined: list[Any] = [vars(each) for each in type_.__mro__]
-    if any(isinstance(names.get(hook), FunctionType) for names in defined for hook in _HOOKS):
-        return True
-    found: Any = next((names[name] for names in defined if name in names), None)
-    return isinstance(found, property) or isinstance(getattr(type(found), "__get__", None), FunctionType)
-
-
-_HOOKS = ("__getattr__", "__getattribute__")
 
 
 def _is_c(function: Any) -> bool:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["Symbols", "resolve_stack", "without_tracer"]
 
 #: Functions that run between a traced place and the program, by how their names begin. `__bpf_trace_` and
-#: `__traceiter_` are made by the macros of each tracepoint; the trampolines of returns are architectures'.
+#: `__traceiter_` are made by the macros of each tracepoint, `perf_syscall_` is one for all system calls; the
+#: trampolines of returns are architectures'.
 _CALLERS = (
     "bpf_trace_run",
     "__bpf_trace_",
     "__traceiter_",
     "perf_trace_",
+    "perf_syscall_",
     "trace_call_bpf",
     "perf_call_bpf_",
     "bpf_trampoline_",

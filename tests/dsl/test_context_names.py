@@ -141,6 +141,11 @@ def test_text_of_variable_place_is_a_string_like_others(body, parameters):
 
 def test_where_nothing_tells_the_size_the_error_says_how():
     """A name needs a size, which the annotation gives."""
-    message = r"field name has no destination that gives its size: annotate the parameter, name: char\[64\]"
+    message = (
+        r"field name has no destination that gives its size: annotate the parameter, name: char\[64\] for example, or "
+    )
+    message += r"the local, kept: char\[64\] = ctx.name"
     with pytest.raises(CompileError, match=message):
         built("kept = name\ntable[0] = len(kept)", "name")
+    with pytest.raises(CompileError, match=message):
+        built("kept = ctx.name\ntable[0] = len(kept)", "ctx")

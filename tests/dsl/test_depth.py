@@ -123,7 +123,9 @@ def test_messages(body: str, expected: str, under: str) -> None:
     assert message(caught.value) == (expected, under)
 
 
-@pytest.mark.parametrize("decorator", ["tracepoint", "raw_tracepoint", "btf_tracepoint", "function", "uprobe"])
+@pytest.mark.parametrize(
+    "decorator", ["tracepoint", "raw_tracepoint", "btf_tracepoint", "function", "uprobe", "syscall"]
+)
 def test_a_decorator_without_its_parentheses_says_so(decorator: str) -> None:
     """It has targets, which stand in them."""
     with pytest.raises(InvalidValue, match=rf"@bpf\.{decorator} is used here without parentheses"):

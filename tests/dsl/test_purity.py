@@ -25,6 +25,9 @@ def helper():
 def deep():
     return helper() + 1
 
+def home():
+    return os.environ.get("HOME", "")
+
 def catching():
     try:
         return time.time_ns()
@@ -37,6 +40,10 @@ class Config:
     @property
     def impure(self):
         return random.randrange(9)
+
+    @property
+    def home(self):
+        return os.environ.get("HOME", "")
 
     @property
     def pure(self):
@@ -190,6 +197,9 @@ IMPURE: list[tuple[str, str, str]] = [
     ("config[3]", f"this calls time.time_ns(), which {ONCE}{CLOCK}", ""),
     ("1 if config else 2", f"bool() calls secrets.randbelow(), which {ONCE}{RANDOM}", "config"),
     ("part()", f"time.time_ns() {ONCE}{CLOCK}", ""),
+    ("len(home())", f"os.environ {READ}", "home()"),
+    ("len(config.home)", f"os.environ {READ}", "config.home"),
+    ("time.time_ns.__call__()", f"__call__() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
     ("next(clock())", f"next() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
     ("len([time.time() for _ in range(3)])", f"this calls time.time(), which {ONCE}{CLOCK}", "…"),
     ("len(f'{time.time()}')", f"this calls time.time(), which {ONCE}{CLOCK}", "…"),

@@ -17,11 +17,12 @@ pytestmark = pytest.mark.any_kernel
 
 @pytest.mark.parametrize("tool", ["opensnoop", "profile", "doctor"])
 @pytest.mark.parametrize(("place", "kind"), [("/proc", "proc"), ("/sys", "sysfs")])
-def test_without_a_file_system_of_the_kernels(tool, place, kind):
-    """The line says that it is not mounted, and how it is."""
+@pytest.mark.parametrize("instead", ["umount -l {}", "mount -t tmpfs none {}"], ids=["nothing", "tmpfs"])
+def test_without_a_file_system_of_the_kernels(tool, place, kind, instead):
+    """The line says that it is not mounted, and how it is; also where another file system is in its place."""
     needs("user:root", "command:unshare")
     # What is mounted below stays reachable by nobody: the folder is empty, and no mount point.
-    script = f"mount --make-rprivate /; umount -l {place}; exec {sys.executable} -m pyebpf {tool}"
+    script = f"mount --make-rprivate /; {instead.format(place)}; exec {sys.executable} -m pyebpf {tool}"
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-ec", script],
         check=False, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE, stdin=subprocess.DEVNULL,

@@ -204,7 +204,9 @@ def test_user_and_kernel_stacks_share_the_maps(caller):
         assert any(label.startswith(("do_syscall_64", "el0_svc", "invoke_syscall")) for label in labels)
 
 
-TRACING = ("bpf_prog_", "bpf_trace_run", "__traceiter_", "__bpf_trace_", "bpf_trampoline_", "perf_trace_")
+TRACING = (
+    "bpf_prog_", "bpf_trace_run", "__traceiter_", "__bpf_trace_", "bpf_trampoline_", "perf_trace_", "perf_syscall_",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["tracepoint", "raw_tracepoint", "btf_tracepoint"])
@@ -229,6 +231,27 @@ def test_the_tracers_own_frames_are_left_out(kind):
             assert plain[0].name in {"kernel_clone", "copy_process", "_do_fork"}
             assert kind == "tracepoint" or any(frame.name.startswith("bpf_prog_") for frame in all_frames)
         assert len(counts) >= 1
+
+
+@pytest.mark.parametrize("event", ["sys_enter_getppid", "sys_exit_getppid"])
+def test_frames_of_system_calls_tracepoints_are_left_out(event):
+    """All of them share functions of the kernel's, which call the program in place of perf_trace_NAME."""
+    bpf = BPF()
+    counts = bpf.hash(key=s32, value=u64)
+    mine = os.getpid()
+
+    @bpf.tracepoint(f"syscalls:{event}")
+    def on_call() -> None:
+        if pid() == mine:
+            counts[kstack()] += 1
+
+    with bpf:
+        os.getppid()
+        (number,) = counts
+        plain, all_frames = bpf.stacks.kernel(number), bpf.stacks.kernel(number, tracer=True)
+    assert plain
+    assert not any(frame.name.startswith(TRACING) for frame in plain)
+    assert all_frames[len(all_frames) - len(plain) :] == plain
 
 
 @pytest.mark.parametrize("kind", ["tracepoint", "raw_tracepoint", "btf_tracepoint"])

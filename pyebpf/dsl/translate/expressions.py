@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Test
@@ -14,7 +15,6 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.optional import Maybe, OptionalInt
 from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.builder.values.strings import String, StringSource
-from pyebpf.dsl.purity import has_code
 from pyebpf.dsl.scope import MISSING
 from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.closures import record_member
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
 __all__ = ["BINARY", "attribute", "binary"]
+
+_HOOKS = ("__getattr__", "__getattribute__")
 
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -84,13 +86,25 @@ def attribute(f: Frame, owner: Any, name: str) -> Any:
         return owner.attribute(f.p, name)
     if isinstance(owner, tuple) and is_run_time(owner) and name not in getattr(owner, "_fields", ()):
         f.fail(f"a tuple has no attribute {name} in a probe")
-    value = compile_time(f, _attribute_of, owner, name) if has_code(owner, name) else _attribute_of(owner, name)
+    value = compile_time(f, _attribute_of, owner, name) if _has_code(owner, name) else _attribute_of(owner, name)
     if value is MISSING:
         if owner is None:
             f.fail(f"None has no attribute {name}")
         what = getattr(owner, "__name__", None) or f"{_article(type(owner).__name__)} {type(owner).__name__}"
         f.fail(f"{what} has no attribute {name}{closest(name, dir(owner))}")
     return value
+
+
+def _has_code(owner: Any, name: str) -> bool:
+    """Whether reading an attribute may run code: a property's, a descriptor's, `__getattr__`'s."""
+    type_: Any = type(owner)
+    if type_ is ModuleType or type_ is type:
+        return False
+    defined: list[Any] = [vars(each) for each in type_.__mro__]
+    if any(isinstance(names.get(hook), FunctionType) for names in defined for hook in _HOOKS):
+        return True
+    found: Any = next((names[name] for names in defined if name in names), None)
+    return isinstance(found, property) or isinstance(getattr(type(found), "__get__", None), FunctionType)
 
 
 def _article(word: str) -> str:
