@@ -36,7 +36,7 @@ class Field:
 
     def __init__(
         self,
-        default: Any = MISSING,
+        default: object = MISSING,
         default_factory: Callable[[], Any] = MISSING,
         *,
         init: bool = True,
@@ -68,7 +68,7 @@ def field(
 def field(*, init: bool = ..., compare: bool = ..., repr: bool = ..., metadata: Metadata = ...) -> Any: ...
 def field(
     *,
-    default: Any = MISSING,
+    default: object = MISSING,
     default_factory: Callable[[], Any] = MISSING,
     init: bool = True,
     compare: bool = True,
@@ -143,14 +143,14 @@ def dataclass(
     return make
 
 
-def _text(annotation: Any) -> str:
+def _text(annotation: object) -> str:
     """An annotation as it is written, and as `from __future__ import annotations` leaves it."""
     if isinstance(annotation, str):
         return annotation
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
-def replace(instance: T, **changes: Any) -> T:
+def replace(instance: T, **changes: object) -> T:
     """Return a copy of a dataclass's instance with some fields changed."""
     cls = type(instance)
     kept = {name: getattr(instance, name) for name, each in _fields(cls).items() if each.init}
@@ -171,7 +171,7 @@ def _late_init(fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> C
     """An `__init__` that gives way to the compiled one: half of a start's classes never have an instance."""
     compiled: Any = None
 
-    def __init__(self: Any, *arguments: Any, **keywords: Any) -> None:  # noqa: N807 - becomes a class's
+    def __init__(self: object, *arguments: object, **keywords: object) -> None:  # noqa: N807 - becomes a class's
         nonlocal compiled
         for cls in type(self).__mro__:
             if cls.__dict__.get("__init__") is __init__:
@@ -183,7 +183,7 @@ def _late_init(fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> C
     return __init__
 
 
-def _make_init(cls: type, fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> Any:
+def _make_init(cls: type, fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> object:
     parameters, body, renamed, defaults = ["self"], [], {}, {}
     names: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
     if kw_only:
@@ -226,7 +226,7 @@ def _compiled(text: str) -> CodeType:
 
 
 def _renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
-    def new(each: Any) -> Any:
+    def new(each: object) -> Any:
         return names.get(each, each) if isinstance(each, str) else each
 
     return code.replace(
@@ -237,7 +237,7 @@ def _renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
 
 
 def _make_eq(compared: Callable[[Any], Any]) -> Callable[[Any, object], Any]:
-    def equal(self: Any, other: object) -> Any:
+    def equal(self: object, other: object) -> Any:
         if type(other) is not type(self):
             return NotImplemented
         return compared(self) == compared(other)
@@ -246,7 +246,7 @@ def _make_eq(compared: Callable[[Any], Any]) -> Callable[[Any, object], Any]:
 
 
 def _make_hash(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
-    def hashed(self: Any) -> int:
+    def hashed(self: object) -> int:
         return hash(compared(self))
 
     return hashed

@@ -15,7 +15,7 @@ written in the language, as a tool's own would be.
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf import cast
 from pyebpf.types import Struct, be64, char, field, u8, u16
@@ -142,7 +142,7 @@ def endpoints(sk: KernelObject) -> Endpoints:
     return ends
 
 
-def sockaddr(pointer: Any, length: int = 110) -> SocketAddress:
+def sockaddr(pointer: object, length: int = 110) -> SocketAddress:
     """In a probe: the socket address that a `struct sockaddr *` points to, in the kernel's or the process's memory.
 
     `length` is the one that the call was given with it, bytes; without it a UNIX name ends at a NUL.

@@ -18,7 +18,7 @@ import os
 import re
 from ipaddress import IPv6Address, IPv6Network, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf import InvalidValue, NotFound, comm, current_task, helpers, pid, tid, uid
 from pyebpf.tool.options import PID_MAX, U16_MAX, U32_MAX, check_number
@@ -88,7 +88,7 @@ class TaskFilter:
     NotFound, InvalidValue.
     """
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: object) -> None:
         self.pids = _numbers(options, "pid", 1, PID_MAX)
         self.tid = _number(options, "tid", 1, PID_MAX)
         self.uid = _number(options, "uid", 0, U32_MAX)
@@ -127,7 +127,7 @@ class SocketFilter:
     `version`: 4 or 6. Raises InvalidValue.
     """
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: object) -> None:
         self.local_ports = _ports(options, "local_ports")
         self.remote_ports = _ports(options, "remote_ports")
         self.version: int | None = getattr(options, "version", None)
@@ -163,7 +163,7 @@ class DeviceFilter:
     NotFound, InvalidValue.
     """
 
-    def __init__(self, options: Any) -> None:
+    def __init__(self, options: object) -> None:
         self.interface = _text(options, "interface", "eth0")
         raw = os.fsencode("eth0" if self.interface is None else self.interface)
         # As the kernel's dev_valid_name().

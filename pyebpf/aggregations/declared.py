@@ -108,7 +108,7 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
     def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
         self._previous: dict[bytes, Cells] = {}
 
-    def _labels(self, key: Any) -> dict[str, object]:
+    def _labels(self, key: object) -> dict[str, object]:
         if self._fields is not None:
             return {name: getattr(key, name) for name in self._fields}
         return {self.label or "key": key}

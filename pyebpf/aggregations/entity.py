@@ -89,12 +89,12 @@ class Aggregation(Entity, Generic[R]):
             p.fail(f"{self.describe()} has a value for each key: write {self.current_name()}[key].{name}(…)")
         return method_of(p, self, name, {"add": self._add} if self.type.default is None else {"add": self._add_default})
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         if self.key is None:
             p.fail(f"{self.describe()} has no keys: write {self.current_name()}.add(…), or declare it with key=")
         return _Entry(self, index)
 
-    def _add(self, p: ProgramBuilder, value: Any) -> None:
+    def _add(self, p: ProgramBuilder, value: object) -> None:
         number = to_int(p, value)
         with temporary(p, 8) as slot:
             index = p.b.slot_address(slot)
@@ -105,10 +105,10 @@ class Aggregation(Entity, Generic[R]):
         with p.b.if_(_non_null(p, place)):
             self.type.update(p, place, number)
 
-    def _add_default(self, p: ProgramBuilder, n: Any = None) -> None:
+    def _add_default(self, p: ProgramBuilder, n: object = None) -> None:
         self._add(p, self.type.default if n is None else n)
 
-    def add_to(self, p: ProgramBuilder, key: Any, value: Any) -> None:
+    def add_to(self, p: ProgramBuilder, key: object, value: object) -> None:
         """Append `self[key].add(value)`: look up, insert zeros where there is nothing, look up again, add."""
         assert self.key is not None
         if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
@@ -164,7 +164,7 @@ class _Entry(RunTimeValue):
 
     REMEDIES: ClassVar[Mapping[str, str]] = {"binary": "write .add(…) behind it, and read it in user space"}
 
-    def __init__(self, owner: Aggregation[Any], key: Any) -> None:
+    def __init__(self, owner: Aggregation[Any], key: object) -> None:
         self.owner = owner
         self.key = key
 
@@ -192,8 +192,8 @@ class _Entry(RunTimeValue):
         default = self.owner.type.default
         return method_of(p, self, name, {"add": self._add} if default is None else {"add": self._add_default})
 
-    def _add(self, p: ProgramBuilder, value: Any) -> None:
+    def _add(self, p: ProgramBuilder, value: object) -> None:
         self.owner.add_to(p, self.key, value)
 
-    def _add_default(self, p: ProgramBuilder, n: Any = None) -> None:
+    def _add_default(self, p: ProgramBuilder, n: object = None) -> None:
         self.owner.add_to(p, self.key, self.owner.type.default if n is None else n)

@@ -184,7 +184,7 @@ class _ReturnContext(ProgramContext[Any]):
     def function_ip(self, p: ProgramBuilder) -> ir.Value:
         return self._returned.function_ip(p)
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         if name == ELAPSED and self._took is not None:
             return annotated(p, Int(self._took, U64), annotation)
         if name == RETVAL:
@@ -320,7 +320,7 @@ def _words(p: ProgramBuilder, values: Sequence[ir.Value], name: str) -> ir.Value
     return place
 
 
-def _number(p: ProgramBuilder, name: str, value: Any) -> ir.Value:
+def _number(p: ProgramBuilder, name: str, value: object) -> ir.Value:
     values = value.ssa_values if isinstance(value, RunTimeValue) else ()
     if len(values) != 1:
         p.fail(f"{name}: {describe(value)} cannot be kept until the call returns: numbers and pointers can")

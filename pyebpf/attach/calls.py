@@ -182,7 +182,7 @@ class CallDecorators(Decorators):
     def _call(
         self, decorator: str, targets: tuple[str, ...], candidates: Callable[[Body], tuple[Candidate, ...]]
     ) -> TracingDecorator:
-        def decorate(function: Any) -> Any:
+        def decorate(function: object) -> Any:
             decorated = function if isinstance(function, Probe) else self._module.body_of(function, decorator)
             body = decorated.body if isinstance(decorated, Probe) else decorated
             return self._decorator(decorator, targets, candidates(body))(decorated)

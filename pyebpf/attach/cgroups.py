@@ -323,7 +323,7 @@ class CgroupSysctlProgramContext(CgroupProgramContext):
 
     table = struct_fields.SYSCTL
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         if name != "name":
             return super().field(p, name)
 
@@ -357,7 +357,7 @@ class Hook:
         spec = _SPECS[hook.spec]
         make = module._verdict
 
-        def decorate(*cgroups: Any) -> Any:
+        def decorate(*cgroups: object) -> Any:
             if len(cgroups) == 1 and is_decorated(cgroups[0]):
                 return decorate()(cgroups[0])
             paths = [directory(each) for each in cgroups]

@@ -74,7 +74,7 @@ class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of met
         method: Any = self._method
 
         @wraps(method)
-        def decorator(*places: Any, **options: Any) -> Any:
+        def decorator(*places: object, **options: object) -> Any:
             if len(places) == 1 and not options and is_decorated(places[0]):
                 return method(module)(places[0])
             return method(module, *places, **options)
@@ -95,12 +95,12 @@ def is_decorated(value: object) -> bool:
     return isinstance(value, FunctionType | Probe | Body)
 
 
-def _with_parentheses(method: FunctionType) -> Any:
+def _with_parentheses(method: FunctionType) -> object:
     """A decorator's method that says so where it stands without its parentheses, or with a wrong argument."""
     declared = checked(method, f"@bpf.{method.__name__}")
 
     @wraps(method)
-    def decorator(module: Any, *targets: Any, **options: Any) -> Any:
+    def decorator(module: object, *targets: object, **options: object) -> Any:
         if targets and is_decorated(targets[0]):
             name = method.__name__
             raise InvalidValue(f"@bpf.{name} is used here without parentheses: write @bpf.{name}(…), with its targets")

@@ -70,11 +70,11 @@ class ContextField:
         self.on = on
         self.since = since
 
-    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+    def read(self, p: ProgramBuilder, base: ir.Value) -> object:
         """The field's value, of the struct at `base`."""
         raise NotImplementedError
 
-    def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
+    def write(self, p: ProgramBuilder, base: ir.Value, value: object) -> None:
         """Set the field."""
         p.fail(f"{self.name} cannot be assigned to")
 
@@ -94,7 +94,7 @@ class IntegerField(ContextField):
         self.signed = signed
         self.type: IntType = INTEGERS[f"{'s' if signed else 'u'}{network or 8 * size}"]
 
-    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+    def read(self, p: ProgramBuilder, base: ir.Value) -> object:
         value = p.b.load(base, self.offset, self.size, signed=self.signed)
         if self.network:
             value = p.b.emit(Op.SWAP, value, size=self.network // 8)
@@ -103,7 +103,7 @@ class IntegerField(ContextField):
             return Int(value, S64 if self.signed else U64)
         return Int(value, S64, self.type)
 
-    def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
+    def write(self, p: ProgramBuilder, base: ir.Value, value: object) -> None:
         wire = INTEGERS[f"be{self.network}"] if self.network else self.type
         p.b.store(base, self.offset, integer(p, wire, value), self.size)
 
@@ -114,14 +114,14 @@ class Bytes(ContextField):
     def __init__(self, name: str, offset: int, length: int, **rules: Any) -> None:
         super().__init__(name, offset, length, **rules)
 
-    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+    def read(self, p: ProgramBuilder, base: ir.Value) -> object:
         slot = p.b.slot(-(-self.size // 8) * 8, name=self.name)
         address = p.b.slot_address(slot)
         for at in range(0, self.size, _WORD):
             p.b.store(address, at, p.b.load(base, self.offset + at, _WORD), _WORD)
         return Array(array_of(U8, self.size), Lvalue(slot=slot, owner=self.name, writable=False))
 
-    def write(self, p: ProgramBuilder, base: ir.Value, value: Any) -> None:
+    def write(self, p: ProgramBuilder, base: ir.Value, value: object) -> None:
         value = rvalue(p, value)
         if isinstance(value, bytes) and len(value) != self.size:
             p.fail(f"{value!r} does not fit {self.name}, which has {self.size} bytes")
@@ -141,7 +141,7 @@ class WordArrayField(ContextField):
     def __init__(self, name: str, offset: int, count: int, **rules: Any) -> None:
         super().__init__(name, offset, _WORD * count, **rules)
 
-    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+    def read(self, p: ProgramBuilder, base: ir.Value) -> object:
         return WordArray(self, base)
 
 
@@ -155,7 +155,7 @@ class WordArray(Entity, NoPythonOperators):
     def describe(self) -> str:
         return f"the array {self.field.name} of the context"
 
-    def _element(self, p: ProgramBuilder, index: Any) -> IntegerField:
+    def _element(self, p: ProgramBuilder, index: object) -> IntegerField:
         count = self.field.size // _WORD
         if not isinstance(index, int):
             p.fail(f"{self.describe()} is indexed by numbers known at compile time, not by {describe(index)}")
@@ -166,7 +166,7 @@ class WordArray(Entity, NoPythonOperators):
     def length(self, p: ProgramBuilder) -> int:
         return self.field.size // _WORD
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         return self._element(p, index).read(p, self.base)
 
 
@@ -178,7 +178,7 @@ class NestedField(ContextField):
         self.table = table
         self.nullable = nullable
 
-    def read(self, p: ProgramBuilder, base: ir.Value) -> Any:
+    def read(self, p: ProgramBuilder, base: ir.Value) -> object:
         address = p.b.load(base, self.offset, U64.size, result=ValueType.POINTER)
         if not self.nullable:
             p.b.assume_non_null(address)
@@ -209,11 +209,11 @@ class FieldTable:
             p.fail(f"{self.c_name} has no {name} in {hook} programs: it has {', '.join(there)}")
         p.fail(f"{self.c_name} has no field {name}{closest(name, there)}: it has {', '.join(there)}")
 
-    def read(self, p: ProgramBuilder, base: ir.Value, name: str, hook: str = "") -> Any:
+    def read(self, p: ProgramBuilder, base: ir.Value, name: str, hook: str = "") -> object:
         """The value of the field `name` of the struct at `base`."""
         return self.find(p, name, hook).read(p, base)
 
-    def write(self, p: ProgramBuilder, base: ir.Value, name: str, value: Any, hook: str = "") -> None:
+    def write(self, p: ProgramBuilder, base: ir.Value, name: str, value: object, hook: str = "") -> None:
         """Set the field `name`, if programs of `hook` may."""
         found = self.find(p, name, hook)
         allowed = found.writable
@@ -264,7 +264,7 @@ class NestedStruct(RunTimeValue):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return self.table.read(p, self._address(p), name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         self.table.write(p, self._address(p), name, value)
 
     def _address(self, p: ProgramBuilder) -> ir.Value:
@@ -301,8 +301,8 @@ class StructContext(ProgramContext[S]):
                 return memory
         return super().attribute(p, name)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return self.table.read(p, p.context, name, self.hook)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         self.table.write(p, p.context, name, value, self.hook)

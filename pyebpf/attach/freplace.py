@@ -72,7 +72,7 @@ class FreplaceProgramContext(ProgramContext[Freplace]):
 
     has_context = False
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         names = [each for each, _ in self.attach.parameters]
         if name not in names:
             p.fail(f"{self.attach} has no parameter {name}{closest(name, names)}: it has {', '.join(names) or 'none'}")
@@ -88,14 +88,14 @@ class FreplaceProgramContext(ProgramContext[Freplace]):
 class _Refusing:
     """A stand-in for a program while a signature is read before anything is compiled."""
 
-    def fail(self, message: str, where: Any = None) -> NoReturn:
+    def fail(self, message: str, where: object = None) -> NoReturn:
         raise InvalidValue(message)
 
 
 class FreplaceDecorators(Decorators):
     """Programs in place of others' functions."""
 
-    def freplace(self, program: Any, function: Callable[..., Any]) -> ReplacingDecorator:
+    def freplace(self, program: object, function: Callable[..., Any]) -> ReplacingDecorator:
         """Run in place of the function `function` of a loaded program, until detached: then the old one runs again.
 
         `function` was made by `@bpf.replaceable`; `program` is the probe that calls it, of another module that is

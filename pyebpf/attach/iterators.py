@@ -169,7 +169,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
         function = self._function(target)
         return LoadAttributes(function.btf_id, function.module)
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         found = self.field(p, plain_name(name))
         if annotation is None or not isinstance(found, OptionalInt):
             return super().parameter(p, name, annotation, position)
@@ -181,7 +181,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             )
         return found
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         function = self._function(p.target)
         for index, parameter in enumerate(function.parameters):
             if parameter.name == name:
@@ -189,7 +189,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
         names = [each.name for each in function.parameters]
         p.fail(f"{self.attach} has no {name}{closest(name, names)}: it has {', '.join(names)}")
 
-    def _argument(self, p: ProgramBuilder, index: int, name: str, type_: KernelType) -> Any:
+    def _argument(self, p: ProgramBuilder, index: int, name: str, type_: KernelType) -> object:
         element = type_.element
         if element is None:
             return from_register(p, p.b.load(p.context, 8 * index, 8), type_, trusted=False)
@@ -200,7 +200,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             return made(register, element, trusted=True)
         return self._bytes(p, register, name)
 
-    def _bytes(self, p: ProgramBuilder, register: ir.Value, name: str) -> Any:
+    def _bytes(self, p: ProgramBuilder, register: ir.Value, name: str) -> object:
         """A key or a value of the map that is walked: as its declaration types it."""
         spec = self.attach.map
         if spec is None:
@@ -224,7 +224,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             p.b.write(number, p.b.const(0))
         return OptionalInt(register, p.b.read_final(number), found.type, found.loaded, owner)
 
-    def emit(self, p: ProgramBuilder, value: Any) -> None:
+    def emit(self, p: ProgramBuilder, value: object) -> None:
         """Write a copy of a record to what is being read.
 
         Where it finds no room the kernel gives the reader what there is, and runs the program for this element again.
@@ -259,7 +259,7 @@ class IteratorProbe(Probe[P, None], Generic[P, T]):
     def read(
         self,
         *,
-        map: Any = None,  # noqa: A002 - the kernel's word
+        map: object = None,  # noqa: A002 - the kernel's word
         pid: int = 0,
         tid: int = 0,
         cgroup: str = "",
@@ -306,7 +306,7 @@ class IteratorDecorators(Decorators):
         if layout is None:
             raise InvalidValue(f"@bpf.iter({name!r}, {record!r}): give the Struct class that emit() makes records of")
 
-        def decorate(function: Any) -> IteratorProbe[Any, T]:
+        def decorate(function: object) -> IteratorProbe[Any, T]:
             place = KernelIterator(name, layout, None if map is None else map.spec)
             request = Request("iter", (name,), (Candidate("iter", attachments((place,))),))
             probe: IteratorProbe[Any, T] = IteratorProbe(self._module.body_of(function, "iter"), (request,))

@@ -248,7 +248,7 @@ class FunctionProgramContext(ProgramContext[S]):
 
     # -- the program's side --------------------------------------------------------------------------------------------
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         known = self.callee(p.target)
         if known.passed is None and not known.call:
             self._look_for(p.target, known)
@@ -277,7 +277,7 @@ class FunctionProgramContext(ProgramContext[S]):
         p.reads_target = True
         return self.parameter(p, name, None, 0)
 
-    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def other_attribute(self, p: ProgramBuilder, name: str) -> object:
         """`ctx.name` of a name that is not a parameter's."""
         raise NotImplementedError
 
@@ -295,12 +295,12 @@ class FunctionProgramContext(ProgramContext[S]):
     def _is_parameter(self, known: TracedFunction, name: str) -> bool:
         return known.passed is not None and any(each.name == name for each in known.passed) and not self.returns
 
-    def _passed(self, p: ProgramBuilder, known: TracedFunction, parameter: PassedArgument) -> Any:
+    def _passed(self, p: ProgramBuilder, known: TracedFunction, parameter: PassedArgument) -> object:
         if parameter.type.composite:
             p.fail(f"{parameter.name} of {known.name}() is a {parameter.type.c_name}, passed by value: not supported")
         return self.value(p, parameter.slot, parameter.type, nullable=parameter.nullable)
 
-    def _result(self, p: ProgramBuilder, known: TracedFunction, annotation: Any) -> Any:
+    def _result(self, p: ProgramBuilder, known: TracedFunction, annotation: object) -> object:
         if not self.returns:
             p.fail(f"{RETVAL}: {self.no_result}")
         if known.returns is None:
@@ -312,8 +312,8 @@ class FunctionProgramContext(ProgramContext[S]):
         return annotated(p, self.value(p, known.slots, known.returns, nullable=False, result=True), annotation)
 
     def _call_argument(
-        self, p: ProgramBuilder, known: TracedFunction, name: str, annotation: Any, position: int
-    ) -> Any:
+        self, p: ProgramBuilder, known: TracedFunction, name: str, annotation: object, position: int
+    ) -> object:
         """An argument of a system call, by the name that its tracepoint gives it, from the registers it saved."""
         arguments = _call_arguments(p.target, known)
         if arguments is None:

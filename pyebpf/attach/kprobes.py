@@ -100,7 +100,7 @@ class KprobeMulti(AttachSpec):
 class _RegisterProgramContext(FunctionProgramContext[S]):
     """A function seen through `struct pt_regs`. The context's attributes are registers."""
 
-    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def other_attribute(self, p: ProgramBuilder, name: str) -> object:
         return registers.named_register(p, name)
 
     def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
@@ -191,7 +191,7 @@ class KprobeMultiProgramContext(_RegisterProgramContext[KprobeMulti]):
             return sessions.cookie(p)
         return super().attribute(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         if not self.attach.session or name != sessions.COOKIE:
             super().set_attribute(p, name, value)
         else:

@@ -146,7 +146,7 @@ class LsmProgramContext(TrampolineProgramContext):
         """The least and the greatest number that the program of a hook with a verdict returns."""
         return -MAX_ERRNO, 0
 
-    def _result(self, p: ProgramBuilder, known: TracedFunction, annotation: Any) -> Any:
+    def _result(self, p: ProgramBuilder, known: TracedFunction, annotation: object) -> object:
         # The verifier knows no bounds of it, but wants to know those of what is returned.
         found = super()._result(p, known, annotation)
         return minimum(p, maximum(p, found, -MAX_ERRNO), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.attach.decorators import Decorators, network_namespace
 from pyebpf.builder.context import ProgramContext
@@ -82,7 +82,7 @@ class NetfilterProgramContext(ProgramContext[Netfilter]):
         """NF_DROP and NF_ACCEPT."""
         return 0, 1
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         if name not in _FIELDS:
             p.fail(f"a netfilter program's context has no field {name}{closest(name, _FIELDS)}: it has state and skb")
         offset, struct = _FIELDS[name]

@@ -208,7 +208,7 @@ class XdpProgramContext(ProgramContext[Xdp]):
             return metadata(XDP_META_ENDS)
         return self.field(p, name)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         offset = XDP_FIELDS.get(name)
         if offset is None:
             known = ("packet", "data_meta", *XDP_FIELDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pyebpf.attach.decorators import Decorators
 from pyebpf.builder.context import ProgramContext
@@ -98,7 +98,7 @@ Event: TypeAlias = PerfEvent | Breakpoint
 class PerfEventProgramContext(ProgramContext[Event]):
     """Parameters are `ip`, `sample_period` and `addr`."""
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         registers, instruction_pointer = REGISTERS[p.target.arch]
         offsets = {"ip": instruction_pointer, **{key: registers + offset for key, offset in PERF_EVENT_FIELDS.items()}}
         if name not in offsets:

@@ -5,7 +5,7 @@ The context of a kprobe and of a uprobe is that structure, which the verifier le
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.arch import architecture
 from pyebpf.builder.context import KernelObject
@@ -72,7 +72,7 @@ def saved_call_argument(p: ProgramBuilder, registers: ir.Value, position: int) -
     return probe_read_value(p, Space.KERNEL, registers, offset, 8)
 
 
-def typed(p: ProgramBuilder, value: ir.Value, annotation: Any, name: str, space: Space) -> Any:
+def typed(p: ProgramBuilder, value: ir.Value, annotation: object, name: str, space: Space) -> object:
     """A 64-bit register as the type that the author wrote, where nothing else knows one; `space` is a pointer's.
 
     An integer narrower than the register is extended from its own width: the upper bits are junk.

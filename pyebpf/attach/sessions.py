@@ -38,7 +38,7 @@ def cookie(p: ProgramBuilder) -> Any:
     return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=ValueType.POINTER), 0, 8), U64)
 
 
-def set_cookie(p: ProgramBuilder, value: Any) -> None:
+def set_cookie(p: ProgramBuilder, value: object) -> None:
     """`ctx.cookie = value`."""
     number = to_int(p, value).value
     p.b.store(_kfunc(p, "bpf_session_cookie", result=ValueType.POINTER), 0, number, 8)

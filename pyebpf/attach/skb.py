@@ -88,12 +88,12 @@ class SkBuffProgramContext(ProgramContext[S], Generic[S]):
             return Packet(ENDS if self.direct else None, LENGTH, writable=self.changes)
         return self.field(p, name)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         offset, type_ = self._field(p, name)
         writable = name in _WRITABLE.get(p.program_type, ())
         return p.load_value(Lvalue(base=p.context, offset=offset, owner=name, writable=writable, fixed=True), type_)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         offset, type_ = self._field(p, name)
         writable = _WRITABLE.get(p.program_type, frozenset())
         if name not in writable or not isinstance(type_, IntType):

@@ -48,7 +48,7 @@ STREAMS = {
 }
 
 
-def _one(spec: AttachSpec, what: str, place: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _one(spec: AttachSpec, what: str, place: tuple[Any, ...], options: dict[str, Any]) -> object:
     """The only argument of `attach`. Raises InvalidValue."""
     if not spec.is_deferred:
         AttachSpec.with_target(spec, *place, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyebpf.attach.decorators import Decorators, attachments
 from pyebpf.builder.context import LoadAttributes, ProgramContext, annotated
@@ -115,14 +115,14 @@ class StructOpsProgramContext(ProgramContext[StructOpsMember]):
             return None
         return 0 if self.prototype(self.target).returns.kind == "void" else None
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         parameters = self.prototype(p.target).parameters
         if position >= len(parameters):
             takes = ", ".join(each.type.c_name for each in parameters) or "nothing"
             p.fail(f"{self.attach} is called with {len(parameters)} arguments, not more: {takes}")
         return annotated(p, self._argument(p, position, parameters[position].type), annotation)
 
-    def _argument(self, p: ProgramBuilder, index: int, type_: KernelType) -> Any:
+    def _argument(self, p: ProgramBuilder, index: int, type_: KernelType) -> object:
         element = type_.element
         typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0
         register = p.b.load(p.context, 8 * index, 8, result=ValueType.POINTER if typed else ValueType.SCALAR)

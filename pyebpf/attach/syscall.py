@@ -85,13 +85,13 @@ class SyscallProgramContext(ProgramContext[SyscallProgram]):
             p.fail(f"{name}: this program is run without a record: name one in the decorator, @bpf.syscall(Record)")
         return Record(record, Lvalue(base=p.context, owner="the caller", fixed=True))
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return self._record(p, name).attribute(p, name)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return self.field(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         record = self._record(p, name)
         field = record.field(p, name)
         if isinstance(field.type, IntType):
@@ -154,7 +154,7 @@ class SyscallDecorators(Decorators):
     def syscall(self) -> SyscallDecorator[None]: ...
     @overload
     def syscall(self, record: type[T]) -> SyscallDecorator[T]: ...
-    def syscall(self, record: Any = None) -> Any:
+    def syscall(self, record: object = None) -> Any:
         """Run when Python says so, by `probe.run(record)`, with every map and helper that syscall programs have.
 
         `ctx` is the record, whose fields the program reads and writes, and which comes back; it may sleep. What it
@@ -169,7 +169,7 @@ class SyscallDecorators(Decorators):
             raise InvalidValue(f"@bpf.syscall({record!r}): give the Struct class that run() passes")
         place = SyscallProgram(layout)
 
-        def decorate(function: Any) -> SyscallProbe[Any, Any]:
+        def decorate(function: object) -> SyscallProbe[Any, Any]:
             request = Request("syscall", (), (Candidate("syscall", attachments((place,))),))
             probe: SyscallProbe[Any, Any] = SyscallProbe(self._module.body_of(function, "syscall"), (request,))
             probe._record = layout

@@ -83,14 +83,14 @@ class TailCalledProgramContext(ProgramContext[TailCalled]):
     def default_return(self, program_type: ProgramType) -> int | None:
         return self._like.default_return(program_type)
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         return self._like.parameter(p, name, annotation, position)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return self._like.field(p, name)
 
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return self._like.attribute(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         self._like.set_attribute(p, name, value)

@@ -165,7 +165,7 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
             return False
         return True
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return _field(p, self.attach.category, self.attach.name, name)
 
 
@@ -203,7 +203,7 @@ class KernelArgumentsProgramContext(ProgramContext[S], Generic[S]):
 class RawTracepointProgramContext(KernelArgumentsProgramContext[RawTracepoint]):
     """Parameters are the kernel's own arguments, numbers and pointers that the verifier does not trust."""
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return _raw_argument(p, self.attach.name, name, trusted=False)
 
 
@@ -216,7 +216,7 @@ class BtfTracepointProgramContext(KernelArgumentsProgramContext[BtfTracepoint]):
     def without_types(self) -> RawTracepoint:
         return RawTracepoint(self.attach.name)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return _raw_argument(p, self.attach.name, name, trusted=True)
 
 
@@ -226,7 +226,7 @@ class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[Writable
     def default_return(self, program_type: ProgramType) -> int | None:
         return 0
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         from pyebpf.builder.values.kernel_references import WritableReference
 
         try:
@@ -246,7 +246,7 @@ class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[Writable
         return Array(array_of(number, 1), Lvalue(base=register, owner=f"the argument {name}"))
 
 
-def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> Any:
+def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> object:
     """An argument of a raw tracepoint by its name; a `trusted` pointer is one that the verifier knows."""
     try:
         arguments = p.target.raw_tracepoint_parameters(event)
@@ -281,7 +281,7 @@ def _is_opaque(type_: KernelType) -> bool:
     return element.kind not in ("int", "void")
 
 
-def _field(p: ProgramBuilder, category: str, event: str, name: str) -> Any:
+def _field(p: ProgramBuilder, category: str, event: str, name: str) -> object:
     try:
         field = p.target.tracepoint_format(category, event).field(name)
     except NotFound as error:
@@ -317,7 +317,7 @@ def _pointed(type_: str) -> Type | CharFactory | None:
     return CharFactory() if words == ["char", "*"] else None
 
 
-def _array(p: ProgramBuilder, field: TracepointField) -> Any:
+def _array(p: ProgramBuilder, field: TracepointField) -> object:
     """An array that stands in the record itself: text, or numbers."""
     element = field.element
     if element is None or not field.length:
@@ -329,7 +329,7 @@ def _array(p: ProgramBuilder, field: TracepointField) -> Any:
     return p.load_value(place, array_of(INTEGERS[f"{'s' if signed else 'u'}{8 * size}"], field.length))
 
 
-def _dynamic(p: ProgramBuilder, field: TracepointField) -> Any:
+def _dynamic(p: ProgramBuilder, field: TracepointField) -> StringSource:
     """A `__data_loc` or `__rel_loc` string: its place in the record stands in the record."""
     if "char" not in field.type.split():
         p.fail(f"{field.location} {field.type} {field.name}: only text can be read from a field of variable place")

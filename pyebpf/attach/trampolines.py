@@ -133,7 +133,7 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
             return f"{name}() has variable arguments"
         return f"{name}() runs around every program" if is_denied(name) else None
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         self.load_attributes(p.target)  # raises NotFound with the closest names
         return super().parameter(p, name, annotation, position)
 
@@ -171,7 +171,7 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
             )
         return NotFound(f"no function {name} in module {module}{where or closest(name, names)}")
 
-    def other_attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def other_attribute(self, p: ProgramBuilder, name: str) -> object:
         if name not in registers.machine(p).registers:
             return self.parameter(p, name, None, 0)
         p.fail(f"ctx.{name}: this program has no registers; a function's arguments are ctx.NAME by their names")

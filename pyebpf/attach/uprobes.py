@@ -190,7 +190,7 @@ class UprobeProgramContext(ProgramContext[Uprobe]):
         with p.b.if_(All(tuple(at_others))):
             p.b.ret(p.b.const(0))
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         if self.attach.returns:
             if name != RETVAL:
                 p.fail(f"{name}: at a return there is only `{RETVAL}`: keep arguments in a map from the entry")
@@ -199,7 +199,7 @@ class UprobeProgramContext(ProgramContext[Uprobe]):
             p.fail(f"{RETVAL} is known when the function returns: write a probe with @bpf.uretprobe")
         return typed(p, argument(p, position, Space.USER), annotation, name, Space.USER)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         return cookie(p) if name == COOKIE else named_register(p, name)
 
 
@@ -211,17 +211,17 @@ class UprobeSessionProgramContext(UprobeProgramContext):
     def default_return(self, program_type: ProgramType) -> int | None:
         return None
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         if name == RETVAL:
             return typed(p, result(p), annotation, name, Space.USER)
         return super().parameter(p, name, annotation, position)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         if name == sessions.IS_RETURN:
             return sessions.is_return(p)
         return sessions.cookie(p) if name == sessions.COOKIE else named_register(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         if name == sessions.COOKIE:
             sessions.set_cookie(p, value)
         else:

@@ -140,7 +140,7 @@ _BASE, _SCALED, _FLAGS, _SCALE, _SIZE, _SHIFT = 8, 10, 12, 13, 14, 15
 class UsdtProgramContext(ProgramContext[Usdt]):
     """Parameters are the place's arguments by position, or by the names that the decorator gave them."""
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         names = self.attach.arguments
         if names:
             if name not in names:
@@ -150,7 +150,7 @@ class UsdtProgramContext(ProgramContext[Usdt]):
             p.fail(f"a USDT probe has at most {MAX_ARGUMENTS} arguments")
         return typed(p, _argument(p, position), annotation, name, Space.USER)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         if name != COOKIE:
             return named_register(p, name)
         if self.attach.wanted:
@@ -235,7 +235,7 @@ class UsdtDecorators(Decorators):
             raise InvalidValue('@bpf.usdt(binary, "provider:name"): name both, or neither and attach later')
         pairs = [probe_name(probe) for probe in probes] or [("", "")]
 
-        def decorate(function: Any) -> Any:
+        def decorate(function: object) -> Any:
             decorated = function if isinstance(function, Probe) else self._module.body_of(function, "usdt")
             body = decorated.body if isinstance(decorated, Probe) else decorated
             wanted = wanted_arguments(body.parameters, names)

@@ -38,7 +38,7 @@ class RecordType(type):
 class Record(metaclass=RecordType):
     """A frozen value: equal to another of its very class with equal fields, hashable, copied and pickled as such."""
 
-    def __init__(self, *values: Any, **named: Any) -> None:
+    def __init__(self, *values: object, **named: object) -> None:
         """Take the fields in order or by name."""
         cls = type(self)
         fields = cls.record_fields

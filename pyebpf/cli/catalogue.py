@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import UsageError, note
 from pyebpf.errors import closest
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.metadata import EntryPoint
 
-    from pyebpf.tool import Tool
+    from pyebpf.tool import AnyTool
 
 __all__ = ["find", "names", "print_list"]
 
@@ -56,7 +56,7 @@ def _others() -> dict[str, EntryPoint]:
     return {each.name: each for each in sorted(entry_points(group=GROUP)) if each.name not in own}
 
 
-def _load(entry: EntryPoint) -> Tool[..., Any, Any]:
+def _load(entry: EntryPoint) -> AnyTool:
     """A tool of another distribution. Raises UsageError where it is none."""
     from pyebpf.tool import Tool
 
@@ -78,7 +78,7 @@ def spelt_out(name: str, arguments: list[str]) -> tuple[str, list[str]]:
     return tool, [*first, *arguments]
 
 
-def find(name: str) -> Tool[..., Any, Any]:
+def find(name: str) -> AnyTool:
     """The tool of a name. Raises UsageError, with the names most like it."""
     module = name.replace("-", "_")
     path = f"{PACKAGE}.{module}"
@@ -93,7 +93,7 @@ def find(name: str) -> Tool[..., Any, Any]:
         if name in others:
             return _load(others[name])
         raise UsageError("pyebpf", f"there is no tool {name!r}{closest(name, [*names(), *others])}", "pyebpf list")
-    tool: Tool[..., Any, Any] = found.TOOL
+    tool: AnyTool = found.TOOL
     return tool
 
 

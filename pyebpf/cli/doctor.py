@@ -17,7 +17,7 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.tool import Tool
+    from pyebpf.tool import AnyTool
 
 __all__ = ["run_doctor"]
 
@@ -57,7 +57,7 @@ class _Printer:
         text = f"  {visible(name):<{_NAME}} {visible(value)}"
         self.line(f"{text} ({visible(meaning)})" if meaning else text, _NAME + 3)
 
-    def record(self, **fields: Any) -> None:
+    def record(self, **fields: object) -> None:
         """A JSON object, where that is wanted."""
         if self._json:
             self._sink.line(json.dumps(fields, ensure_ascii=False))
@@ -122,7 +122,7 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
     return 0
 
 
-def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) -> int:
+def _tool(tool: AnyTool, arguments: list[str], printer: _Printer) -> int:
     """Attach a tool for a moment; what each probe's request takes."""
     from pyebpf.runtime import BPF
 
@@ -162,7 +162,7 @@ def _tool(tool: Tool[..., Any, Any], arguments: list[str], printer: _Printer) ->
     return FAILED if error is not None else 0
 
 
-def _options(tool: Tool[..., Any, Any], arguments: list[str]) -> tuple[Any, str]:
+def _options(tool: AnyTool, arguments: list[str]) -> tuple[Any, str]:
     """A tool's options; where one that it cannot do without was not given, that of its first example, and a line on it.
 
     Raises UsageError.

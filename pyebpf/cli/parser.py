@@ -10,12 +10,13 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import EventTool, StackTool, SummaryTool, Tool
+from pyebpf.tool import EventTool, StackTool, SummaryTool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyebpf.dataclass import Field
+    from pyebpf.tool import AnyTool
     from pyebpf.tool.options import OptionSpec
 
 __all__ = ["Common", "parse", "parse_example"]
@@ -134,7 +135,7 @@ def _add_option(parser: argparse.ArgumentParser, item: Field) -> None:
         parser.add_argument(dest, type=reader, metavar=metavar, help=help_text, nargs=nargs)
 
 
-def _add_common(parser: argparse.ArgumentParser, tool: Tool[..., Any, Any], taken: set[str]) -> None:
+def _add_common(parser: argparse.ArgumentParser, tool: AnyTool, taken: set[str]) -> None:
     """The shared options; where a tool has a letter for itself, only the long name is left."""
 
     def add(to: argparse._ActionsContainer, letter: str, long: str, dest: str, **rest: Any) -> None:
@@ -184,7 +185,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=78)
 
 
-def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
+def build_parser(tool: AnyTool) -> argparse.ArgumentParser:
     """The parser of one tool's command line."""
     paragraphs = (tool.doc or "").strip().split("\n\n")
     if tool.section:
@@ -207,7 +208,7 @@ def build_parser(tool: Tool[..., Any, Any]) -> argparse.ArgumentParser:
     return parser
 
 
-def parse(tool: Tool[..., Any, Any], arguments: Sequence[str]) -> tuple[Any, Common]:
+def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
     """A tool's options, an instance of its dataclass, and the common ones. Raises UsageError."""
     parser = build_parser(tool)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
@@ -230,7 +231,7 @@ def parse(tool: Tool[..., Any, Any], arguments: Sequence[str]) -> tuple[Any, Com
     return options, Common(**given)
 
 
-def parse_example(tool: Tool[..., Any, Any], command: str) -> tuple[Any, Common]:
+def parse_example(tool: AnyTool, command: str) -> tuple[Any, Common]:
     """The options of an `Example`'s command. Raises UsageError if it would be refused, or names another tool."""
     from shlex import split
 

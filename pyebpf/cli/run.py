@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyebpf.cli.parser import Common
     from pyebpf.output.writers import Format, Intervals
-    from pyebpf.tool import EventLines, Tool, Tracer
+    from pyebpf.tool import AnyTool, EventLines, Tracer
 
 __all__ = ["run_tool"]
 
@@ -35,7 +35,7 @@ CLEAR = "\x1b[H\x1b[2J"
 SLACK = 0.001  # seconds; an interval that ends this close to the run's end is the last
 
 
-def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
+def run_tool(tool: AnyTool, arguments: list[str]) -> int:
     """Run a tool with a command line; the exit status. Raises PyebpfError, UsageError and ReaderGone."""
     options, common = parse(tool, arguments)
     tool = tool.mode(options)
@@ -60,7 +60,7 @@ def run_tool(tool: Tool[..., Any, Any], arguments: list[str]) -> int:
     return 0
 
 
-def _trace(tool: Tool[..., Any, Any], options: Any, common: Common, sink: Sink, stop: Stop, signals: Signals) -> None:
+def _trace(tool: AnyTool, options: object, common: Common, sink: Sink, stop: Stop, signals: Signals) -> None:
     path = common.speedscope if common.svg is None else common.svg
     if path is not None:
         from pyebpf.cli.stacks import check_file
@@ -124,7 +124,7 @@ def _table_form(common: Common) -> Format:
 def _events(
     tool: EventTool[..., Any, Any, Any],
     tracer: Tracer,
-    options: Any,
+    options: object,
     common: Common,
     sink: Sink,
     stop: Stop,
@@ -191,7 +191,7 @@ class Lines:
 def _summaries(
     tool: SummaryTool[..., Any, Any, Any],
     tracer: Tracer,
-    options: Any,
+    options: object,
     common: Common,
     sink: Sink,
     stop: Stop,

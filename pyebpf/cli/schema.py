@@ -13,7 +13,7 @@ from pyebpf.output.sink import Sink
 from pyebpf.tool import EventTool, StackTool, SummaryTool
 
 if TYPE_CHECKING:
-    from pyebpf.tool import Tool
+    from pyebpf.tool import AnyTool
 
 __all__ = ["run_schema", "schema_of"]
 
@@ -42,7 +42,7 @@ def run_schema(arguments: list[str]) -> int:
     return 0
 
 
-def schema_of(tool: Tool[..., Any, Any], options: Any) -> dict[str, Any]:
+def schema_of(tool: AnyTool, options: object) -> dict[str, Any]:
     """The schema of a tool's lines with these options."""
     tool = tool.mode(options)
     columns = tool.columns_for(options)

@@ -43,7 +43,7 @@ def check_file(path: str) -> None:
 
 
 def print_stacks(
-    tool: StackTool[..., Any, Any], tracer: Any, options: Any, common: Common, sink: Sink, stop: Stop
+    tool: StackTool[..., Any, Any], tracer: Any, options: object, common: Common, sink: Sink, stop: Stop
 ) -> None:
     """Watch until the stop, then print the stacks or write them to a file."""
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.

@@ -70,7 +70,7 @@ class UserRingBuffer(Closing):
         count: int = self._producer[0] - self._consumer[0]
         return count
 
-    def send(self, value: Any) -> bool:
+    def send(self, value: object) -> bool:
         """Put one record into the buffer; False if there is no room until a program drains it.
 
         Raises InvalidValue for a value that does not fit the type, or a record larger than the buffer.

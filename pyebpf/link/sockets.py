@@ -43,7 +43,7 @@ _SO_DETACH_REUSEPORT_BPF = 68
 class SocketLink(Link):
     """A program on a socket. It ends with `detach()`, with the socket, or with the process."""
 
-    def __init__(self, target: str, how: str, socket: Any, off: int) -> None:
+    def __init__(self, target: str, how: str, socket: object, off: int) -> None:
         super().__init__(target, how, ())
         self._socket: Any = socket
         self._off = off
@@ -97,7 +97,7 @@ def _number(socket: Any) -> int:
     return socket if isinstance(socket, int) else int(socket.fileno())
 
 
-def _set(given: Any, option: int, value: int) -> None:
+def _set(given: object, option: int, value: int) -> None:
     """setsockopt(SOL_SOCKET, option, value) on a socket, or on a descriptor of one."""
     if hasattr(given, "setsockopt"):
         given.setsockopt(_SOL_SOCKET, option, value)

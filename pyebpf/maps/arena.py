@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.types import Type
 
 __all__ = ["Arena", "base_name"]
 
@@ -68,7 +69,7 @@ class Arena(LoadedMap):
         self._check(offset, layout.size, len(memory))
         memory[offset : offset + layout.size] = layout.encode(value)
 
-    def _layout(self, type_: object) -> Any:
+    def _layout(self, type_: object) -> Type:
         found = type_of(type_)
         if found is None:
             raise InvalidValue(f"{type_!r} is not a type: give a Struct, an integer type or an array type")
@@ -101,7 +102,7 @@ class Arena(LoadedMap):
     def attribute(self, p: ProgramBuilder, name: str) -> Any:
         return method_of(p, self, name, {"at": self._at})
 
-    def _at(self, p: ProgramBuilder, offset: object, type_: object) -> Any:
+    def _at(self, p: ProgramBuilder, offset: object, type_: object) -> object:
         """The record or array of `type_` at `offset` bytes, which must be known to lie inside."""
         if not p.target.has("isa:addr_space_cast"):
             p.fail("this kernel has no arenas (since Linux 6.9)")

@@ -49,7 +49,7 @@ class Buffer(LoadedMap, Generic[T]):
         return super().fileno()
 
 
-def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: object) -> Any:
+def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: object) -> object:
     """The record that a probe emits. Fails for one of another type than the buffer's."""
     value = rvalue(p, value)
     given = value.type if isinstance(value, RecordLiteral | Reference) else None

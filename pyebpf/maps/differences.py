@@ -74,7 +74,7 @@ def _leaves(kind: Type, value: Any) -> Iterator[int]:
         yield value
 
 
-def _difference(kind: Type, value: Any, earlier: Any) -> Any:
+def _difference(kind: Type, value: Any, earlier: Any) -> object:
     if isinstance(kind, StructType):
         pairs = zip(kind.fields, kind.values(value), kind.values(earlier), strict=True)
         return kind.make(_difference(f.type, new, old) for f, new, old in pairs)

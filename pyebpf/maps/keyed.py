@@ -89,7 +89,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def item(self, p: ProgramBuilder, index: object) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         if not self.traits.is_array:
             name = self.map_name
             default = f", or {name}.get(k, 0)" if isinstance(self.value, IntType) else ""
@@ -127,13 +127,13 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
     def _view(self, view: str, p: ProgramBuilder) -> MapEntries:
         return MapEntries(self, view)
 
-    def _for_each(self, p: ProgramBuilder, function: object) -> Any:
+    def _for_each(self, p: ProgramBuilder, function: object) -> object:
         """`for_each(f)`: `f(key, value)` for each entry; how many there were, as far as it went."""
         from pyebpf.maps.for_each import for_each
 
         return for_each(p, self, function)
 
-    def _get(self, p: ProgramBuilder, key: object, default: object = None) -> Any:
+    def _get(self, p: ProgramBuilder, key: object, default: object = None) -> object:
         what = f"{self.map_name}.get(…)"
         if default is not None:
             return self._get_or(p, key, default)
@@ -274,7 +274,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
         with self._key(p, index) as key:
             self._delete(p, key, "del")
 
-    def _pop(self, p: ProgramBuilder, key: object, default: object = None) -> Any:
+    def _pop(self, p: ProgramBuilder, key: object, default: object = None) -> object:
         """`pop(k)`, `pop(k, d)`: the entry's value, or None, or of integers `d`, and the entry is removed.
 
         Not in one step: another processor may change it between.

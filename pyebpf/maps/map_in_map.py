@@ -22,6 +22,7 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.maps.store import MapStore
     from pyebpf.specs import MapSpec
 
 __all__ = ["MapOfMaps", "StoredMapOfMaps"]
@@ -123,6 +124,6 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
         return Compare(Condition.NE, self._find(p, item), p.b.const(0), null_check=True)
 
 
-def _opened(store: Any) -> Any:
+def _opened(store: MapStore) -> object:
     """Python's side of an inner map."""
     return store if isinstance(store, Stored) else over(store)

@@ -50,7 +50,7 @@ class StoredQueue(Stored, Generic[T]):
         """The next value, which stays."""
         return self._decoded(self.store.peek_elem(bytes(self.store.value_type.size)), "peek", default)
 
-    def _decoded(self, value: bytes | None, doing: str, default: object) -> Any:
+    def _decoded(self, value: bytes | None, doing: str, default: object) -> object:
         if value is not None:
             return self.store.value_type.decode(value)
         if default is _MISSING:
@@ -125,13 +125,13 @@ class QueueMap(Keyless, StoredQueue[T], Generic[T]):
             p.fail(f"{self.map_name}.push(make_room=…) is True or False, known at compile time")
         self._push_value(p, value, BPF_EXIST if make_room else BPF_ANY)
 
-    def _pop(self, p: ProgramBuilder) -> Any:
+    def _pop(self, p: ProgramBuilder) -> object:
         return self._take(p, MAP_POP_ELEM, "pop")
 
-    def _peek(self, p: ProgramBuilder) -> Any:
+    def _peek(self, p: ProgramBuilder) -> object:
         return self._take(p, MAP_PEEK_ELEM, "peek")
 
-    def _take(self, p: ProgramBuilder, helper: int, word: str) -> Any:
+    def _take(self, p: ProgramBuilder, helper: int, word: str) -> object:
         """A copy of the value at the head, or None."""
         what = f"{self.map_name}.{word}()"
         slot = p.b.slot(-(-self.value.size // 8) * 8, name=word)

@@ -74,13 +74,13 @@ class MapStore(Protocol):
     def delete_batch(self, keys: Sequence[bytes], /) -> int:
         """Remove many keys; how many were there."""
 
-    def object_number(self, value: object, /) -> Any:
+    def object_number(self, value: object, /) -> object:
         """The number that is stored for an object: its descriptor; what is not an object is given back."""
 
-    def inner_store(self, number: int, /) -> Any:
+    def inner_store(self, number: int, /) -> MapStore:
         """The map that a map of maps holds under a number; raises FileNotFoundError if it has gone meanwhile."""
 
-    def make_inner(self) -> Any:
+    def make_inner(self) -> MapStore:
         """A new map of the shape of those that a map of maps holds."""
 
     def fileno(self) -> int:

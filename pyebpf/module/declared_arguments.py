@@ -39,7 +39,7 @@ def checked(function: FunctionType, shown: str) -> Any:
     """
 
     @wraps(function)
-    def declaration(*given: Any, **options: Any) -> Any:
+    def declaration(*given: object, **options: object) -> Any:
         for name, kind, value in _annotated(function, given, options):
             wrong = _wrong(kind, value)
             if wrong:

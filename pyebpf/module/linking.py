@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.context import OpaqueArgument
 from pyebpf.builder.drop_counters import DropCounters
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.compiler import ir
     from pyebpf.module.declared import DeclaredMap
-    from pyebpf.module.probe import Candidate, Probe, Request
+    from pyebpf.module.probe import AnyProbe, Candidate, Request
     from pyebpf.module.program import BuiltProgram
     from pyebpf.specs import AttachSpec, Code, MapSpec
     from pyebpf.target import Target
@@ -34,7 +34,7 @@ __all__ = ["link_module"]
 
 
 def link_module(
-    probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap], target: Target, excluded: Excluded | None = None
+    probes: Sequence[AnyProbe], maps: Sequence[DeclaredMap], target: Target, excluded: Excluded | None = None
 ) -> tuple[ModuleSpec, tuple[DropReason, ...]]:
     """Compile probes and maps. Programs with equal code hold the same `Code` object.
 
@@ -109,7 +109,7 @@ def link_module(
 
 
 def _code(
-    probe: Probe[Any, Any],
+    probe: AnyProbe,
     attachment: Attachment,
     target: Target,
     name: str,
@@ -178,7 +178,7 @@ def _choose(
 
 
 def _programs(
-    probe: Probe[Any, Any], candidate: Candidate, name: str, target: Target, drop_counters: DropCounters
+    probe: AnyProbe, candidate: Candidate, name: str, target: Target, drop_counters: DropCounters
 ) -> Iterator[tuple[Attachment, BuiltProgram]]:
     """A request's programs. Where one decorator names several targets, they give the same or it is an error."""
     firsts: dict[object, tuple[AttachSpec, BuiltProgram]] = {}
@@ -262,7 +262,7 @@ def _unique_name(name: str, taken: Iterable[str]) -> str:
     return candidate
 
 
-def _name_maps(probes: Sequence[Probe[Any, Any]], maps: Sequence[DeclaredMap]) -> None:
+def _name_maps(probes: Sequence[AnyProbe], maps: Sequence[DeclaredMap]) -> None:
     """Give each map its name: as given, else the first that a body has for it, else a number.
 
     Raises InvalidValue for two maps of one name.

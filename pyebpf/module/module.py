@@ -5,7 +5,7 @@ Declared without touching the kernel, compiled by a pure function.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.collector import collector_paused
 from pyebpf.dataclass import replace
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.module.declared import D, DeclaredMap
     from pyebpf.module.linking import Excluded
-    from pyebpf.module.probe import Probe
+    from pyebpf.module.probe import AnyProbe
     from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.target import Target
 
@@ -32,7 +32,7 @@ class BaseModule:
     """
 
     def __init__(self) -> None:
-        self.probes: list[Probe[Any, Any]] = []
+        self.probes: list[AnyProbe] = []
         self.maps: list[DeclaredMap] = []
         #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
         #: `pyebpf.builder.intrinsics.stacks` says.
@@ -54,7 +54,7 @@ class BaseModule:
         self.maps.append(entity)
         return entity
 
-    def body_of(self, value: Any, decorator: str) -> Body:
+    def body_of(self, value: object, decorator: str) -> Body:
         """The body of what a decorator was put on: itself, or what a front end makes of it. Raises InvalidValue."""
         if isinstance(value, Body):
             return value

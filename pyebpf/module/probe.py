@@ -28,12 +28,13 @@ if TYPE_CHECKING:
         """A module, as decorators see it."""
 
         #: The module's probes, in the order of their decorators.
-        probes: list[Probe[Any, Any]]
+        probes: list[AnyProbe]
 
         def body_of(self, value: Any, decorator: str) -> Body:
             """The body of what a decorator was put on. Raises InvalidValue."""
 
-    Attacher: TypeAlias = Callable[["Probe[Any, Any]", tuple[object, ...], dict[str, object]], Attached]
+    AnyProbe: TypeAlias = "Probe[Any, Any]"
+    Attacher: TypeAlias = Callable[[AnyProbe, tuple[object, ...], dict[str, object]], Attached]
 
 __all__ = ["Attachment", "Candidate", "Probe", "Request", "request_decorator"]
 
@@ -97,7 +98,7 @@ class Probe(Generic[P, R]):
         self.body = body
         self.requests = requests
         self._attacher: Attacher | None = None
-        self._find_program: Callable[[Probe[Any, Any]], Any] | None = None
+        self._find_program: Callable[[AnyProbe], Any] | None = None
         self.__name__ = body.name
         wrapped = body.wrapped
         if wrapped is not None:
@@ -112,7 +113,7 @@ class Probe(Generic[P, R]):
         """Every attach point that the requests name, in order, each by its request's first candidate."""
         return tuple(attachment for request in self.requests for attachment in request.candidates[0].attachments)
 
-    def bind(self, attacher: Attacher | None, program: Callable[[Probe[Any, Any]], Any] | None = None) -> None:
+    def bind(self, attacher: Attacher | None, program: Callable[[AnyProbe], Any] | None = None) -> None:
         """Connect with the loaded programs; None when they are closed."""
         self._attacher = attacher
         self._find_program = program
@@ -124,7 +125,7 @@ class Probe(Generic[P, R]):
             raise NotLoaded(f"{self.__name__} is not loaded: use it inside `with bpf:`, or after bpf.load()")
         return self._find_program(self)
 
-    def attach(self, *target: Any, **options: Any) -> Attached:
+    def attach(self, *target: object, **options: object) -> Attached:
         """Attach the loaded program to a target named now, such as an interface; the link that holds it.
 
         For decorators that were given no target. The link ends with its `detach()`, or with the program. Raises
@@ -136,21 +137,21 @@ class Probe(Generic[P, R]):
 
     if not TYPE_CHECKING:  # to a checker a probe is no callable, so it finds a call before Python does
 
-        def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+        def __call__(self, *_arguments: object, **_keywords: object) -> NoReturn:
             raise OnlyInProbe(f"{self.__name__} is a probe: the kernel runs it on each event, Python can't call it")
 
     def __repr__(self) -> str:
         return f"<Probe {self.__name__}: {' '.join(map(str, self.requests))}>"
 
 
-def request_decorator(module: ProbeOwner, request: Request) -> Callable[[Any], Probe[Any, Any]]:
+def request_decorator(module: ProbeOwner, request: Request) -> Callable[[Any], AnyProbe]:
     """A decorator that makes a request for a body, or one more for a probe; new probes are added to the module's."""
 
-    def decorate(decorated: Any) -> Probe[Any, Any]:
+    def decorate(decorated: object) -> AnyProbe:
         if isinstance(decorated, Probe):
             decorated.requests = (*decorated.requests, request)
             return decorated
-        probe: Probe[Any, Any] = Probe(module.body_of(decorated, request.decorator), (request,))
+        probe: AnyProbe = Probe(module.body_of(decorated, request.decorator), (request,))
         module.probes.append(probe)
         return probe
 

@@ -359,7 +359,7 @@ class KernelMap(Closing):
         except OSError as error:
             raise self._diagnose(error, "removing from") from error
 
-    def object_number(self, value: object) -> Any:
+    def object_number(self, value: object) -> object:
         if isinstance(value, str) and self.spec.traits.value is Value.DEVICE:
             from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyebpf.link import Link
-    from pyebpf.module.probe import Probe
+    from pyebpf.module.probe import AnyProbe
     from pyebpf.objects import KernelMap, Program
     from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.runtime.stacks import Stacks
@@ -145,15 +145,15 @@ class BPF(Module):
 
             self._processes = ProcessWatch(loaded.maps[PROCESSES_MAP], self._names().processes)
 
-    def _requests(self, probe: Probe[Any, Any]) -> list[int]:
+    def _requests(self, probe: AnyProbe) -> list[int]:
         """The numbers of a probe's requests, in `choices`."""
         numbers = iter(range(len(self.choices)))
         return {id(each): [next(numbers) for _ in each.requests] for each in self.probes}[id(probe)]
 
-    def _attach_at(self, probe: Probe[Any, Any], place: tuple[object, ...], options: dict[str, object]) -> Link:
+    def _attach_at(self, probe: AnyProbe, place: tuple[object, ...], options: dict[str, object]) -> Link:
         return self._running.attach_at(self._requests(probe), place, options)
 
-    def _program_of(self, probe: Probe[Any, Any]) -> Program:
+    def _program_of(self, probe: AnyProbe) -> Program:
         return self._running.program_of(self._requests(probe))
 
     def attach(self) -> None:

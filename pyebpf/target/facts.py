@@ -157,7 +157,7 @@ def _field_to_plain(field: TracepointField) -> dict[str, Any]:
     return {name: getattr(field, name) for name in field.__match_args__ if getattr(field, name) is not None}
 
 
-def from_plain(annotation: str, plain: Any, place: str) -> Any:
+def from_plain(annotation: str, plain: object, place: str) -> Any:
     """Return the fact that `to_plain` made of one so annotated. MalformedData names what does not fit."""
     from pyebpf.types.tracepoint import TracepointField, TracepointFormat
 

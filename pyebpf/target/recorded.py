@@ -198,7 +198,7 @@ class RecordedTarget(Target):
         return self._read(kind, fact["answer"], asked)
 
     @staticmethod
-    def _read(kind: type[Fact], plain: Any, asked: str) -> Fact:
+    def _read(kind: type[Fact], plain: object, asked: str) -> Fact:
         try:
             annotation = str(kind).replace("typing.", "") if get_args(kind) else kind.__name__
             answer: Fact = from_plain(annotation, plain, f"the recorded fact {asked!r}")

@@ -27,7 +27,7 @@ _U64, _S64 = 1 << 64, 1 << 63
 _MAX_INTEGER = 1 << 32
 
 
-def read(annotation: str, value: Any, place: str, classes: Mapping[str, Any]) -> Any:
+def read(annotation: str, value: object, place: str, classes: Mapping[str, Any]) -> Any:
     """The value of an annotation, of what JSON gave. MalformedData names the `place` of what does not fit.
 
     `classes` are those that annotations name: classes with annotated fields, and texts, which are other annotations.
@@ -60,7 +60,7 @@ def _tuple(kinds: list[str], values: list[Any], place: str, classes: Mapping[str
     )
 
 
-def _record(cls: Any, plain: dict[str, Any], place: str, classes: Mapping[str, Any]) -> Any:
+def _record(cls: Any, plain: dict[str, Any], place: str, classes: Mapping[str, Any]) -> object:
     annotations: dict[str, str] = {}
     for each in reversed(cls.__mro__):
         annotations |= vars(each).get("__annotations__", {})
@@ -89,7 +89,7 @@ def _words(kind: str) -> str:
     return "an array" if kind.startswith("tuple[") else "an object"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower().replace("none", "null")
     text = repr(value)

@@ -90,7 +90,7 @@ class HookEvents(Programs):
         raise InvalidValue(f"{what} does not take {value!r}")
 
 
-def _decoded(field: ContextField, data: bytes) -> Any:
+def _decoded(field: ContextField, data: bytes) -> object:
     raw = data[field.offset : field.offset + field.size]
     if isinstance(field, IntegerField):
         if field.network:

@@ -73,8 +73,12 @@ from pyebpf.tool.stop import Stop, events, events_of, monotonic_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
+    from typing import TypeAlias
 
     from pyebpf.tool.options import Kind
+
+    #: A tool whatever its options and records are.
+    AnyTool: TypeAlias = "Tool[..., Any, Any]"
 
 __all__ = [
     "KERNEL_STACK",
@@ -224,7 +228,7 @@ class Tool(Generic[P, Options, Built]):
     record: type | None = None
     examples: tuple[Example, ...] = ()
     drop_labels: Mapping[str, str] = field(default_factory=dict)
-    modes: Mapping[str, Tool[..., Any, Any]] = field(default_factory=dict)
+    modes: Mapping[str, AnyTool] = field(default_factory=dict)
     reset: Callable[[Built], object] | None = None
 
     def __post_init__(self) -> None:
@@ -246,7 +250,7 @@ class Tool(Generic[P, Options, Built]):
         """The columns that are printed with these options."""
         return self.columns(options) if callable(self.columns) else self.columns
 
-    def mode(self, options: Options) -> Tool[..., Any, Any]:
+    def mode(self, options: Options) -> AnyTool:
         """The tool that runs with these options: this one, or the mode that one of them asks for."""
         return next((tool for name, tool in self.modes.items() if getattr(options, name)), self)
 

@@ -111,7 +111,7 @@ def flag(*flags: str, help: str) -> Any:  # noqa: A002 - as above
     return _field(False, OptionSpec(flags, help, "", (), None, None))  # noqa: FBT003 - a default, not a switch
 
 
-def _field(default: object, spec: OptionSpec) -> Any:
+def _field(default: object, spec: OptionSpec) -> object:
     if not spec.flags or not all(flag.startswith("-") for flag in spec.flags):
         raise InvalidValue("an option has at least one flag, such as '-m' or '--milliseconds'")
     return field(default=default, metadata={"spec": spec})

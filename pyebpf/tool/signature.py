@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["described_open"]
 
 
-def described_open(method: Callable[..., Any], options: Any, name: str) -> Callable[..., Any]:
+def described_open(method: Callable[..., Any], options: object, name: str) -> Callable[..., Any]:
     """`method` as a function with the parameters of the class `options`, whose docstring explains each."""
     try:
         declared = [item for item in fields(options) if item.init]

@@ -88,7 +88,7 @@ def histograms_of(
 
 
 def _shown(
-    bpf: Any, parts: Mapping[str, Any], labels: Mapping[str, Callable[[Any], object] | StackLabel]
+    bpf: object, parts: Mapping[str, Any], labels: Mapping[str, Callable[[Any], object] | StackLabel]
 ) -> Iterator[tuple[str, object]]:
     """The parts of a key as they are shown."""
     for part, value in parts.items():

@@ -176,7 +176,7 @@ def events_of(name: str, *times: str) -> Callable[[Any, Any, Stop], Iterator[Any
             return found
         return map(converted, found)
 
-    def converted(record: Any) -> Any:
+    def converted(record: object) -> Any:
         for each in times:
             setattr(record, each, monotonic_time(getattr(record, each)))
         return record

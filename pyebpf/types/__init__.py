@@ -79,7 +79,7 @@ __all__ = [
 ]
 
 
-def array(element: Any, length: int) -> Any:
+def array(element: object, length: int) -> Any:
     """Return the type of an array, `u8[16]` in a spelling that type checkers take: `field(array(u8, 16))`."""
     found = type_of(element)
     if found is None:

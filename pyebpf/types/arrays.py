@@ -42,7 +42,7 @@ class CharArray(Type):
         raw: bytes = next(plain)
         return raw.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         if not isinstance(raw, bytes):
             msg = f"{value!r} does not fit {self.name}: give a str or bytes"
@@ -80,7 +80,7 @@ class ForeignCharArray(CharArray):
         raw: bytes = next(plain)
         return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         if not isinstance(raw, bytes):
             raise InvalidValue(f"{value!r} does not fit {self.name}: give a str or bytes")
@@ -107,7 +107,7 @@ class BytesType(Type):
     def assemble(self, plain: Iterator[Any]) -> bytes:
         return bytes(next(plain))
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if not isinstance(value, (bytes, bytearray, memoryview)) or len(value) != self.length:
             msg = f"{value!r} does not fit {self.name}: give exactly {self.length} bytes"
             raise InvalidValue(msg)
@@ -145,7 +145,7 @@ class ArrayType(Type):
     def as_key(self) -> Type:
         return ArrayKeyType(self.element.as_key(), self.length)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if not isinstance(value, (list, tuple)) or len(value) != self.length:
             msg = f"{value!r} does not fit {self.name}: give a list of {self.length}"
             raise InvalidValue(msg)

@@ -34,7 +34,7 @@ class Type(ABC):
         """Take `count` plain values and return the Python value."""
 
     @abstractmethod
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         """Return the `count` plain values of a Python value; InvalidValue if it does not fit."""
 
     def as_key(self) -> Type:

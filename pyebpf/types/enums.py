@@ -32,7 +32,7 @@ class EnumType(Type):
         value: int = next(plain)
         return self._by_value.get(value, value)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         return self.integer.scatter(value)
 
     def describe_btf(self, builder: BtfBuilder) -> int:

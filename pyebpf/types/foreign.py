@@ -66,7 +66,7 @@ class Frozen(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """Containers of construct as plain values that can be hashed, without its bookkeeping."""
     if isinstance(value, dict):
         return Frozen({name: _plain(each) for name, each in value.items() if name != "_io"})

@@ -68,7 +68,7 @@ class IntType(Type):
             return int.from_bytes(value, "big")
         return bool(value) if self.is_bool else int(value)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if not isinstance(value, int) or not self.minimum <= value <= self.maximum:
             msg = f"{value!r} does not fit {self.name}: give an integer from {self.minimum} to {self.maximum}"
             raise InvalidValue(msg)

@@ -29,7 +29,7 @@ class WideIntType(Type):
     def assemble(self, plain: Iterator[Any]) -> int:
         return int.from_bytes(next(plain), "little", signed=self.signed)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if isinstance(value, int):
             try:
                 return [value.to_bytes(_SIZE, "little", signed=self.signed)]
@@ -62,7 +62,7 @@ class FloatType(Type):
         value: float = next(plain)
         return value
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 self.packer.pack(value)

@@ -30,7 +30,7 @@ class PointerType(Type):
     def assemble(self, plain: Iterator[Any]) -> int:
         return int(next(plain))
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         return U64.scatter(value)
 
     @cached_property
@@ -47,7 +47,7 @@ class PointerType(Type):
 class PointerFactory:
     """`ptr`: written `ptr[T]` with an integer type, a Struct class, `char`, or None for `void`."""
 
-    def __getitem__(self, target: Any) -> PointerType:
+    def __getitem__(self, target: object) -> PointerType:
         from pyebpf.types.structs import type_of
 
         if target is None or isinstance(target, CharFactory):

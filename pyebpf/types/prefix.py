@@ -49,7 +49,7 @@ class PrefixType(Type):
         kind = ipaddress.IPv4Network if self.address_size == _IPV4 else ipaddress.IPv6Network
         return kind((address, length), strict=False)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         length, address = self._parts(value)
         bits = 8 * self.address_size
         if not isinstance(length, int) or not 0 <= length <= bits or len(address) != self.address_size:
@@ -59,7 +59,7 @@ class PrefixType(Type):
         mask = (1 << bits) - (1 << bits - length)
         return [length, (int.from_bytes(address, "big") & mask).to_bytes(self.address_size, "big")]
 
-    def _parts(self, value: Any) -> tuple[Any, bytes]:
+    def _parts(self, value: object) -> tuple[Any, bytes]:
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], bytes):
             return value[0], value[1]
         if self.address_size in {_IPV4, _IPV6}:

@@ -33,7 +33,7 @@ class SpecialType(Type):
     def assemble(self, plain: Iterator[Any]) -> None:
         next(plain)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if value is not None:
             raise InvalidValue(f"{value!r} does not fit {self.name}: it is the kernel's own, give None")
         return [bytes(self.size)]

@@ -83,7 +83,7 @@ class StructType(Type):
         same = all(new is f.type for (_, new, _), f in zip(fields, self.fields, strict=True))
         return self if same else StructType(self.name, fields, self.cls)
 
-    def values(self, record: Any) -> Sequence[Any]:
+    def values(self, record: object) -> Sequence[Any]:
         """The values of a record's fields, in order."""
         return [getattr(record, f.name) for f in self.fields]
 
@@ -94,7 +94,7 @@ class StructType(Type):
     def assemble(self, plain: Iterator[Any]) -> Any:
         return self.make(f.type.assemble(plain) for f in self.fields)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[Any]:
         if self.cls is not None and not isinstance(value, self.cls):
             fields = ", ".join(f.name + "=…" for f in self.fields)
             msg = f"{value!r} is not of type {self.name}: give {self.name}({fields})"
@@ -163,7 +163,7 @@ class Struct(metaclass=_StructClass):
                 if f.name in cls.__dict__:
                     delattr(cls, f.name)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         fields = self.layout.fields
         if len(args) > len(fields):
             msg = f"{self.layout.name} has {len(fields)} fields, {len(args)} values were given"
@@ -219,17 +219,17 @@ def _content(record: Struct) -> tuple[Any, ...]:
     return tuple(_frozen(getattr(record, f.name)) for f in record.layout.fields)
 
 
-def _frozen(value: Any) -> Any:
+def _frozen(value: object) -> object:
     return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Struct):
         return Struct.as_dict(value)
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def type_of(declared: Any) -> Type | None:
+def type_of(declared: object) -> Type | None:
     """Return the BPF type that an annotation or argument means, or None.
 
     That is a Type, a Struct class, Python's `bool`, or a tuple of such.
@@ -279,7 +279,7 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
             yield name, found, default
 
 
-def _resolve(cls: type, annotation: Any) -> Any:
+def _resolve(cls: type, annotation: object) -> object:
     """Evaluate a string annotation (`from __future__ import annotations`) where the class was written."""
     if not isinstance(annotation, str):
         return annotation

@@ -31,7 +31,7 @@ class TupleType(StructType):
         keys = [element.as_key() for element in self.elements]
         return self if all(map(_same, keys, self.elements)) else TupleType(keys)
 
-    def values(self, record: Any) -> Sequence[Any]:
+    def values(self, record: object) -> Sequence[Any]:
         if not isinstance(record, tuple | list) or len(record) != len(self.fields):
             raise InvalidValue(f"{record!r} is not of type {self.name}: give a tuple of {len(self.fields)}")
         return record

@@ -142,7 +142,7 @@ class VmMap:
         """Remove many keys; how many were there."""
         return sum(map(self.delete_elem, keys))
 
-    def object_number(self, value: object) -> Any:
+    def object_number(self, value: object) -> object:
         """The number that stands for an object: its descriptor."""
         return value.fileno() if hasattr(value, "fileno") else value
 
