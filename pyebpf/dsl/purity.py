@@ -203,6 +203,7 @@ def impure_call(function: Any, *, result: bool = True) -> str:
         known = root in sys.stdlib_module_names and _allows(root, name)
         return "" if known else _shown(root, name)
     type_ = owner if isinstance(owner, type) else type(owner)
+    type_ = next((each for each in type_.__mro__ if name in vars(each)), type_)  # the author's may only inherit it
     root = _root(type_.__module__)
     return "" if _allows(root, name, type_.__name__) else _shown(root, f"{type_.__name__}.{name}")
 

@@ -62,6 +62,14 @@ class Config:
         return secrets.randbelow(2) == 1
 
 config = Config()
+
+class Moment(datetime):
+    pass
+
+class Dice(random.Random):
+    pass
+
+dice = Dice(3)
 file = open("/dev/null")
 file.close()
 
@@ -197,6 +205,8 @@ IMPURE: list[tuple[str, str, str]] = [
     ("config[3]", f"this calls time.time_ns(), which {ONCE}{CLOCK}", ""),
     ("1 if config else 2", f"bool() calls secrets.randbelow(), which {ONCE}{RANDOM}", "config"),
     ("part()", f"time.time_ns() {ONCE}{CLOCK}", ""),
+    ("Moment.now().year", f"datetime.now() {ONCE}{CLOCK}", "Moment.now()"),
+    ("dice.random() > 0.5", f"random.random() {ONCE}{RANDOM}", "dice.random()"),
     ("len(home())", f"os.environ {READ}", "home()"),
     ("len(config.home)", f"os.environ {READ}", "config.home"),
     ("time.time_ns.__call__()", f"__call__() calls time.time_ns(), which {ONCE}{CLOCK}", ""),
