@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from pyebpf import (
     BPF,
     Struct,
     cast,
+    char,
     container_of,
     current_task,
     field,
@@ -147,6 +150,28 @@ def test_every_operation_keeps_the_address_space():
         values = {place: found[place] for place in PLACES}
     wrong = {place: value for place, value in values.items() if value != socket.AF_INET}
     assert {(FAMILIES[place] if place < 30 else place): value for place, value in wrong.items()} == {}
+
+
+def test_a_pointer_to_text_goes_on_in_a_loop():
+    """Bytes further on it points to text, still: one name holds both."""
+    bpf = BPF()
+    names = bpf.hash(key=char[16], value=u64)
+    mine = os.getpid()
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def on_open(filename) -> None:
+        if pid() != mine:
+            return
+        walking = filename
+        for _ in range(3):
+            walking = walking + 1
+        names[user_string(walking)] += 1
+
+    with bpf:
+        assert not Path("/12345").exists()
+        with contextlib.suppress(FileNotFoundError):
+            os.open("/12345", os.O_RDONLY)
+        assert names["345"] == 1
 
 
 def test_pointers_found_in_a_process_lead_there():

@@ -86,9 +86,8 @@ class Pointer(RunTimeValue):
                 f"{self.describe()} has no operator {operator}: p[i] reads the i-th {self.target.name}; "
                 'cast("char *", p) + n is n bytes further on'
             )
-        return Pointer(
-            p.b.binary(Op.ADD if operator == "+" else Op.SUB, self.address, distance.value), None, self.space
-        )
+        address = p.b.binary(Op.ADD if operator == "+" else Op.SUB, self.address, distance.value)
+        return Pointer(address, self.target, self.space)
 
     def item(self, p: ProgramBuilder, index: Any) -> Any:
         if isinstance(self.target, CharFactory):
