@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.context import Context
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.dsl.annotations import annotation_value
+from pyebpf.dsl.annotations import UNKNOWN, declared_annotations
 from pyebpf.dsl.depth import room
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
@@ -96,8 +96,8 @@ class PythonBody(Body):
                 f.assign(argument.arg, value)
 
     def annotation(self, parameter: str) -> Any:
-        annotation = self.function.__annotations__.get(parameter)
-        return annotation_value(self.function, annotation) if isinstance(annotation, str) else annotation
+        found = declared_annotations(self.function).get(parameter)
+        return None if found is UNKNOWN else found
 
 
 def _build_callback(p: ProgramBuilder, *given: Any, **named: Any) -> Callback:

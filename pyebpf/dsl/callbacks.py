@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.intrinsics.callbacks import function_number
 from pyebpf.compiler.ir import Op, ValueType
-from pyebpf.dsl.annotations import annotation_value
+from pyebpf.dsl.annotations import UNKNOWN, declared_annotations
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate import Translator, body, end_of_function
@@ -37,14 +37,10 @@ def build_callback(
     noting: Callable[[str], None] | None = None,
 ) -> Callback:
     """Build it, as `ProgramBuilder.build_callback` says."""
-    import inspect  # a millisecond that most modules save
-
     where = p.b.where
     source = find_source(function)
-    result = inspect.signature(function).return_annotation
-    if isinstance(result, str):
-        result = annotation_value(function, result)
-    if result not in (None, bool, inspect.Signature.empty):
+    result = declared_annotations(function).get("return")
+    if result not in (None, bool, UNKNOWN):
         p.fail(f"{function.__name__}: {what} returns nothing, or True to stop: annotate `-> None` or `-> bool`")
     symbol = f"{function.__name__}.c{function_number(p)}"
     if noting is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.subprograms import MAX_PARAMETERS, Signature, Subprogram
-from pyebpf.dsl.annotations import annotation_value, integer_type
+from pyebpf.dsl.annotations import declared_annotations, integer_type, signature
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 
@@ -37,16 +37,15 @@ class PythonSubprogram(Subprogram):
         return find_source(self.function).location
 
     def signature(self, p: Refusing) -> Signature:
-        import inspect  # a millisecond that most modules save
-
         function = self.function
+        annotations = declared_annotations(function)
         types: dict[str, IntType] = {}
-        for name, parameter in inspect.signature(function).parameters.items():
+        for name, parameter in signature(function).parameters.items():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 p.fail(f"{function.__name__}: a subprogram takes no *{name}", self.where)
-            type_ = self._integer(parameter.annotation)
+            type_ = integer_type(annotations.get(name))
             if type_ is None:
-                given = parameter.annotation is not inspect.Parameter.empty
+                given = name in annotations
                 has = (
                     f"{name} is annotated with what is not an integer type of a width: give it"
                     if given
@@ -57,17 +56,15 @@ class PythonSubprogram(Subprogram):
         most = MAX_PARAMETERS + self.replaceable
         if len(types) > most:
             p.fail(f"{function.__name__} has {len(types)} parameters: a subprogram takes at most {most}", self.where)
-        returns = inspect.signature(function).return_annotation
-        result = None if returns in (None, "None") else self._integer(returns)
-        if result is None and returns not in (None, "None"):
+        returns = annotations.get("return")
+        result = integer_type(returns)
+        if result is None and not ("return" in annotations and returns is None):
             p.fail(f"{function.__name__}: annotate what it returns, `-> u64`, or `-> None`", self.where)
         return Signature(types, result)
 
     def bound(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
-        import inspect  # as above
-
         try:
-            bound = inspect.signature(self.function).bind(*arguments, **keywords)
+            bound = signature(self.function).bind(*arguments, **keywords)
         except TypeError as error:
             p.fail(f"{self.__name__}(): {error}")
         bound.apply_defaults()
@@ -85,8 +82,3 @@ class PythonSubprogram(Subprogram):
             frame.assign(name, value)
         body(frame)
         end_of_function(frame)
-
-    def _integer(self, annotation: Any) -> IntType | None:
-        if isinstance(annotation, str):
-            annotation = annotation_value(self.function, annotation)
-        return integer_type(annotation)

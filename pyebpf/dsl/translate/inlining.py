@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.records import Record
-from pyebpf.dsl.annotations import annotation_value, integer_type
+from pyebpf.dsl.annotations import declared_annotations, integer_type, signature
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate.bodies import body, declared_type, end_of_function
@@ -34,13 +33,13 @@ __all__ = ["computed", "inline", "inline_local"]
 _MAX_CALLS = 2048
 #: Functions that call each other, each written out in the one before.
 _MAX_NESTED = 64
+#: Of a code object: inspect's CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
+_SUSPENDED = 0x20 | 0x80 | 0x200
 
 
 def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Translate a call's body here and return its value."""
-    import inspect  # a millisecond that most modules save
-
-    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+    if function.__code__.co_flags & _SUSPENDED:
         f.fail(f"{function.__name__} is a coroutine or a generator, which can't be inlined: call a plain function")
     if function.__code__.co_filename == COMPILE_TIME:
         f.fail("a function made inside a probe can't be inlined: define it outside")
@@ -48,10 +47,9 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
         source = find_source(function)
     except CompileError as error:
         f.fail(error.message)
-    signature = _signature(function)
     inner = _frame(f, source, Scope(function), function.__qualname__, function)
     inner.annotations |= _declared(function)
-    return _inlined(f, inner, function.__name__, signature, arguments, keywords)
+    return _inlined(f, inner, function.__name__, signature(function), arguments, keywords)
 
 
 def computed(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -59,7 +57,7 @@ def computed(f: Frame, function: FunctionType, arguments: list[Any], keywords: d
     declared = _declared(function)
     if declared:
         try:
-            given = _signature(function).bind(*arguments, **keywords).arguments
+            given = signature(function).bind(*arguments, **keywords).arguments
         except TypeError:  # which the call says
             given = {}
         for name, value in given.items():
@@ -72,9 +70,8 @@ def computed(f: Frame, function: FunctionType, arguments: list[Any], keywords: d
 def _declared(function: FunctionType) -> dict[str, IntType]:
     """Integer types that parameters and the result are annotated with."""
     declared = {}
-    for name, annotation in function.__annotations__.items():
-        found = annotation_value(function, annotation) if isinstance(annotation, str) else annotation
-        type_ = integer_type(found)
+    for name, annotation in declared_annotations(function).items():
+        type_ = integer_type(annotation)
         if type_ is not None:
             declared[RETURN if name == "return" else name] = type_
     return declared
@@ -86,13 +83,6 @@ def _check_fits(f: Frame, what: str, value: Any, declared: IntType | None) -> No
             f"{what} is annotated as {declared.name}, which {value} does not fit: it holds {declared.minimum} to "
             f"{declared.maximum}"
         )
-
-
-@functools.lru_cache(maxsize=256)
-def _signature(function: FunctionType) -> Signature:
-    import inspect
-
-    return inspect.signature(function)
 
 
 def inline_local(f: Frame, function: LocalFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
@@ -128,11 +118,11 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
 
 
 def _inlined(
-    f: Frame, inner: Frame, name: str, signature: Signature, arguments: list[Any], keywords: dict[str, Any]
+    f: Frame, inner: Frame, name: str, parameters: Signature, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
     where = f.b.where
     try:
-        bound = signature.bind(*arguments, **keywords)
+        bound = parameters.bind(*arguments, **keywords)
     except TypeError as error:
         f.fail(f"{name}(): {error}")
     bound.apply_defaults()
