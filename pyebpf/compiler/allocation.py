@@ -128,13 +128,13 @@ class _Allocator:
         """Registers that values would best be in: those of arguments, results, and parameters of the next block."""
         wanted = self.wanted
         terminator = block.terminator
-        if isinstance(terminator, MachineReturn):
-            wanted[terminator.value] = 0
-        elif isinstance(terminator, MachineJump):
+        if isinstance(terminator, MachineJump):
             for parameter, value in zip(self.blocks[terminator.target].parameters, terminator.arguments, strict=True):
                 register = self.parameter_registers.get(parameter)
                 if register is not None:
                     wanted[value] = register
+        elif isinstance(terminator, MachineReturn):
+            wanted[terminator.value] = 0
         for index in range(len(block.nodes) - 1, -1, -1):
             node = block.nodes[index]
             if node.arguments:

@@ -138,9 +138,13 @@ def _local(block: MachineBlock) -> Local:
     uses: dict[int, list[int]] = {}
     born = dict.fromkeys(block.parameters, -1)
     calls = []
+    end = len(block.nodes)
     for value in block.terminator.uses():
-        uses.setdefault(value, []).append(len(block.nodes))
-    for index in range(len(block.nodes) - 1, -1, -1):
+        if value in uses:
+            uses[value].append(end)
+        else:
+            uses[value] = [end]
+    for index in range(end - 1, -1, -1):
         node = block.nodes[index]
         for value in node.uses():
             if value >= FIRST_VIRTUAL:

@@ -136,7 +136,8 @@ def _code(
         for reason in fitting.drop_counters.reasons:
             drop_counters.index(reason)
         maps, made = fitting.maps, compile_module(fitting.module, target)
-    code = compiled[module] = replace(made, global_functions=built.global_functions)
+    code = replace(made, global_functions=built.global_functions) if built.global_functions else made
+    compiled[module] = code
     return maps, code
 
 

@@ -34,5 +34,7 @@ class Constants:
 
     def none_of(self, *values: Value) -> set[int]:
         """The numbers of the values, if all are scalars and none a constant; else nothing."""
-        numbers = {value.number for value in values if value.type is ValueType.SCALAR}
-        return set() if len(numbers) < len(values) or numbers & self.definitions.keys() else numbers
+        for value in values:
+            if value.type is not ValueType.SCALAR or value.number in self.definitions:
+                return set()
+        return {value.number for value in values}

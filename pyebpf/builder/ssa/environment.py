@@ -100,10 +100,6 @@ class Values:
         #: By the variable's number; with each value when the variable was first assigned on this path.
         self._entries = entries
 
-    def copy(self) -> Values:
-        """Return variables of their own for another path of the same function."""
-        return Values(self._facts, self._entries)
-
     def get(self, variable: Variable) -> Value | None:
         """Return the variable's value, or None."""
         entry = self._entries.get(self._facts.numbers.get(variable, -1))
@@ -140,7 +136,9 @@ class Values:
 
     def differing(self, others: Sequence[Values]) -> list[Variable]:
         """Variables of these that another of several paths gives another value, or none."""
-        found = _differing([self._entries, *(other._entries for other in others)])
+        found = _differing([self._entries, *[other._entries for other in others]])
+        if not found:
+            return []
         return [variable for _, variable, _ in sorted(filter(None, map(self._entries.get, found)), key=_order)]
 
 
@@ -174,7 +172,7 @@ class Environment:
         """Return an environment of its own for another path of the same function."""
         return Environment(
             self.facts,
-            self.values.copy(),
+            Values(self.facts, self.values._entries),
             self.non_null,
             self.bounds,
             self.invalidated_origins,
@@ -254,7 +252,7 @@ def hull(intervals: Sequence[Interval | None]) -> Interval | None:
     known = [interval for interval in intervals if interval is not None]
     if not known or len(known) < len(intervals):
         return None
-    return min(low for low, _ in known), max(high for _, high in known)
+    return min(known)[0], max([high for _, high in known])
 
 
 def merge(
@@ -271,12 +269,7 @@ def merge(
     taken = [each for each in environments if each.contradictions == fewest]
     merged = first.copy()
     merged.contradictions = fewest
-    for number in _differing([each.invalidated_addresses for each in environments]):
-        reasons = [e.invalidated_addresses.get(number) for e in reversed(environments)]
-        merged.invalidate(number, next(reason for reason in reasons if reason is not None))
-    for number in _differing([each.invalidated_origins for each in environments]):
-        latest = max(e.invalidated_origins.get(number, (0, "")) for e in environments)
-        merged.invalidated_origins = merged.invalidated_origins.with_item(number, latest)
+    _merge_invalidated(merged, environments)
     parameters: list[tuple[Value, list[Value]]] = []
     for variable in first.values.differing([other.values for other in others]):
         given = [value for each in environments if (value := each.values.get(variable)) is not None]
@@ -289,7 +282,7 @@ def merge(
         merged.values[variable] = joined
         parameters.append((joined, given))
         pairs = list(zip(environments, given, strict=True))
-        if all(e.is_non_null(value.number) for e, value in pairs):
+        if first.is_non_null(given[0].number) and all(e.is_non_null(value.number) for e, value in pairs):
             facts.non_null.add(joined.number)
         around = hull([e.interval(value.number) for e, value in pairs if e.contradictions == fewest])
         if around is not None:
@@ -297,7 +290,8 @@ def merge(
         for e, value in pairs:
             merged.inherit(joined, value, e)
     for each in others:
-        merged.non_null = merged.non_null.common(each.non_null)
+        if each.non_null is not merged.non_null:
+            merged.non_null = merged.non_null.common(each.non_null)
     bounds = merged.bounds = taken[0].bounds
     for number in _differing([each.bounds for each in taken]):
         around = hull([e.interval(number) for e in taken]) if number in bounds else None
@@ -308,13 +302,26 @@ def merge(
     return merged, parameters
 
 
+def _merge_invalidated(merged: Environment, environments: Sequence[Environment]) -> None:
+    """Add what some path has made invalid."""
+    addresses, origins = merged.invalidated_addresses, merged.invalidated_origins
+    if [e for e in environments if e.invalidated_addresses is not addresses]:
+        for number in _differing([each.invalidated_addresses for each in environments]):
+            reasons = [e.invalidated_addresses.get(number) for e in reversed(environments)]
+            merged.invalidate(number, next(reason for reason in reasons if reason is not None))
+    if [e for e in environments if e.invalidated_origins is not origins]:
+        for number in _differing([each.invalidated_origins for each in environments]):
+            latest = max(e.invalidated_origins.get(number, (0, "")) for e in environments)
+            merged.invalidated_origins = merged.invalidated_origins.with_item(number, latest)
+
+
 def _differing(maps: Sequence[PersistentMap[V]]) -> Collection[int]:
     """Keys that stand for different objects in the first of the mappings and in another."""
-    first = maps[0]
-    others = [each for each in maps if each is not first]
-    if len(others) < 2:
-        return first.differing(others[0]) if others else ()
-    return {key for other in others for key in first.differing(other)}
+    first, found = maps[0], []
+    for other in maps:
+        if other is not first:
+            found += first.differing(other)
+    return dict.fromkeys(found) if len(maps) > 2 else found
 
 
 def invalidated(

@@ -74,7 +74,8 @@ class FunctionBuilder:
     @property
     def environment(self) -> Environment:
         """Variables and facts at the current point: behind an `if_` that no `else_` has followed."""
-        self._settle()
+        if self._pending is not None:
+            self._settle()
         return self._environment
 
     # -- errors ------------------------------------------------------------------------------------------------------
@@ -263,7 +264,8 @@ class FunctionBuilder:
     @property
     def reachable(self) -> bool:
         """Whether control can come to the current point."""
-        self._settle()
+        if self._pending is not None:
+            self._settle()
         return self._block.reachable
 
     def jump(self, target: Join) -> None:

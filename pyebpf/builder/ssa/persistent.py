@@ -94,6 +94,8 @@ class PersistentMap(Generic[V]):
     def _level_with(self, other: PersistentMap[V]) -> tuple[_Node, _Node, int]:
         """The roots of two trees as if both were as high as the higher one, and the shift of that."""
         one, two = self._root, other._root
+        if self._shift == other._shift:
+            return one, two, self._shift
         shift = max(self._shift, other._shift)
         for _ in range(self._shift, shift, _BITS):
             one = [one, *_EMPTY[1:]]
@@ -106,6 +108,8 @@ class PersistentMap(Generic[V]):
         if self._root is other._root:
             return []
         one, two, shift = self._level_with(other)
+        if not shift:
+            return [*compress(_PLACES, map(is_not, one, two))]
         pairs: list[tuple[int, _Node, _Node]] = [(0, one, two)]
         while shift:
             pairs = [

@@ -340,8 +340,8 @@ def _shift(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
 
 def relation(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Test:
     """`left operator right`, mathematically exact whatever the signs."""
-    known = [p.b.bounds(side.value)[0] >= 0 for side in (left, right)]
-    if all(side.type == U64 or positive for side, positive in zip((left, right), known, strict=True)):
+    bounds = p.b.bounds
+    if (left.type == U64 or bounds(left.value)[0] >= 0) and (right.type == U64 or bounds(right.value)[0] >= 0):
         return Compare(_UNSIGNED[operator], left.value, right.value)
     if left.type == right.type:
         return Compare(_SIGNED[operator], left.value, right.value)

@@ -40,8 +40,11 @@ def _thread(function: Function) -> list[Block]:
     """Blocks whose terminators go where control ends up."""
     idle = _idle(function)
     blocks = {block.number: block for block in function.blocks}
-    tests = any(isinstance(blocks[number].terminator, Branch) for number in idle)
+    tests = [number for number in idle if isinstance(blocks[number].terminator, Branch)]
     numbers = constants(function) if tests else {}
+    for number in tests:
+        if not _may_be_decided(blocks[number], numbers):
+            del idle[number]
     fixed = {
         instruction.result.number
         for instruction in function.blocks[0].instructions
@@ -51,15 +54,13 @@ def _thread(function: Function) -> list[Block]:
 
     def onward(jump: Jump) -> Jump:
         """The final target of a jump, through blocks that only jump on or only test a fact already known."""
-        if jump.target not in idle:
-            return jump
         seen = {jump.target}
-        while True:
+        while jump.target in idle:
             block = blocks[jump.target]
-            if block.number not in idle:
-                return jump
-            given = {value.number: argument for value, argument in zip(block.parameters, jump.arguments, strict=True)}
-            terminator = substitute(leads.get(block.number, block.terminator), given)
+            terminator = leads.get(block.number, block.terminator)
+            if block.parameters:
+                pairs = zip(block.parameters, jump.arguments, strict=True)
+                terminator = substitute(terminator, {value.number: argument for value, argument in pairs})
             if isinstance(terminator, Branch):
                 left, right = numbers.get(terminator.left.number), numbers.get(terminator.right.number)
                 if left is None or right is None:
@@ -72,10 +73,11 @@ def _thread(function: Function) -> list[Block]:
                 return jump
             jump = Jump(terminator.target, terminator.arguments, jump.where or terminator.where)
             seen.add(jump.target)
+        return jump
 
     def thread(terminator: Terminator) -> Terminator:
         if isinstance(terminator, Jump):
-            return onward(terminator)
+            return onward(terminator) if terminator.target in idle else terminator
         if isinstance(terminator, (Branch, MayGoto)) and (
             terminator.then in idle or terminator.otherwise in idle or terminator.then == terminator.otherwise
         ):
@@ -84,8 +86,11 @@ def _thread(function: Function) -> list[Block]:
 
     def past(target: int) -> int:
         """Where an edge without arguments goes: it cannot carry any."""
-        jump = onward(Jump(target)) if target in idle else None
-        return target if jump is None or jump.arguments else jump.target
+        if target not in idle:
+            return target
+        lead = leads.get(target)
+        jump = lead if lead is not None and lead.target not in idle else onward(Jump(target))
+        return target if jump.arguments else jump.target
 
     shared = _equal_returns(function, idle)
     blocks_after = []
@@ -93,7 +98,7 @@ def _thread(function: Function) -> list[Block]:
         terminator = thread(block.terminator)
         if shared:
             terminator = _redirect(terminator, shared)
-        blocks_after.append(block.with_terminator(terminator))
+        blocks_after.append(block if terminator is block.terminator else block.with_terminator(terminator))
     return blocks_after
 
 
@@ -149,15 +154,22 @@ def _defined(block: Block) -> list[int]:
     return [instruction.result.number for instruction in block.instructions if instruction.result is not None]
 
 
+def _may_be_decided(block: Block, numbers: Mapping[int, int]) -> bool:
+    """Whether a jump to a block may decide the block's test: of constants, and of parameters."""
+    own = [parameter.number for parameter in block.parameters]
+    return all(value.number in numbers or value.number in own for value in block.terminator.uses())
+
+
 def _gives_own(block: Block, jump: Jump, fixed: Collection[int]) -> bool:
     """Whether a block's jump gives its target what the block itself defines, or a constant.
 
     Many edges may lead to a block that gives one: past it, each would have to give it, and a branch cannot.
     """
-    if not jump.arguments:
-        return False
-    arguments = {value.number for value in jump.arguments}
-    return not arguments.isdisjoint(fixed) or not arguments.isdisjoint(_defined(block))
+    own = _defined(block) if block.instructions else ()
+    for value in jump.arguments:  # noqa: SIM110 - most jumps have one argument or none, and a generator takes longer
+        if value.number in fixed or value.number in own:
+            return True
+    return False
 
 
 def _leads(blocks: Mapping[int, Block], idle: Collection[int], fixed: Collection[int]) -> dict[int, Jump]:

@@ -17,7 +17,7 @@ __all__ = ["assigned_names", "given_none", "loop_targets"]
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     """Names that the nodes assign, in order, without those of functions inside."""
-    return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
+    return list(dict.fromkeys([name for node in nodes for name in _assigned(node)]))
 
 
 def _assigned(node: ast.AST) -> Sequence[str]:

@@ -63,24 +63,25 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
                 branch(f, values[-1], then, otherwise)
             f.depth = outer
         case ast.Compare(left=left, ops=ops, comparators=comparators):
-            before, f.b.where = f.b.where, f.at(node)
+            b = f.b
+            before, b.where = b.where, f.at(node)
             outer = f.depth
             current = taken_before(f, f.expression(left), *comparators)
             for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
                 right = taken_before(f, f.expression(right_node), *comparators[number:])
                 test = comparison(f, op, current, right, left if number == 1 else None, chained=len(ops) > 1)
                 if number == len(ops):
-                    f.b.branch(test, then, otherwise)
+                    b.branch(test, then, otherwise)
                 else:
                     following = Join()
-                    f.b.branch(test, following, otherwise)
-                    f.b.start(following)
-                    if not f.b.reachable:
+                    b.branch(test, following, otherwise)
+                    b.start(following)
+                    if not b.reachable:
                         break
                     f.depth = outer + bool(otherwise.edges)
                 current = right
             f.depth = outer
-            f.b.where = before
+            b.where = before
         case _:
             test = test_of(f, node)
             f.b.branch(test, then, otherwise)

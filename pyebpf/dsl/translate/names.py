@@ -310,9 +310,9 @@ class Names:
                 values.pop(variable)
         entry.latest = place
         for variable, part in zip(place.variables, value.ssa_values, strict=True):
-            b.write(variable, part)
+            values[variable] = part
         # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
-        b.write(place.marker, _ASSIGNED)
+        values[place.marker] = _ASSIGNED
 
     def read(self, name: str) -> Any:
         """The meaning of a name here; `MISSING` if it is not a name at all."""
@@ -326,9 +326,10 @@ class Names:
             return self.constants[name]
         entry = self._names.get(name)
         if entry is not None:
-            place = entry.assigned(self.b.environment.values)
+            values = self.b.environment.values
+            place = entry.assigned(values)
             variables = () if place is None else place.variables
-            parts = [part for variable in variables if (part := self.b.read(variable)) is not None]
+            parts = [part for variable in variables if (part := values.get(variable)) is not None]
             if place is not None and len(parts) == len(variables):
                 if isinstance(place.prototype, ConstantEntity):
                     return place.prototype.entity

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
 _WRITERS = ast.Call, ast.NamedExpr
+#: What neither calls nor writes, as most operands are.
+_STILL = frozenset([ast.Constant, ast.Name])
 
 __all__ = ["frozen", "may_change", "operands", "taken_before"]
 
@@ -42,7 +44,8 @@ def taken_before(f: Frame, value: Any, *following: ast.AST) -> Any:
 
 def may_change(f: Frame, *nodes: ast.AST) -> bool:
     """Whether evaluating the nodes may change what stands in memory."""
-    return any(
+    nodes = tuple([node for node in nodes if type(node) not in _STILL])
+    return bool(nodes) and any(
         (f.p.known.properties and found.reads) or not all(_only_computes(f, called) for called in found.called)
         for found in map(_parts, nodes)
     )

@@ -192,7 +192,8 @@ def _choose(f: Frame, bodies: list[tuple[Join, list[ast.stmt]]], end: Join, what
         where = f.b.where
         assert where is not None
         for _, statements in taken:
-            f.mark(_rebound_names(statements), what, where)
+            if statements:
+                f.mark(_rebound_names(statements), what, where)
     f.depth += run_time
     for join, statements in taken:
         f.b.start(join)
