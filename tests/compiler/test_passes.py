@@ -249,6 +249,21 @@ def test_a_jump_to_a_test_of_what_it_gives_goes_on_at_once() -> None:
         assert run(ir.Module((after,)), context) == run(b.module(), context)
 
 
+def test_a_branch_goes_past_an_empty_block_and_the_test_behind_it() -> None:
+    """The block that the empty one leads to tests a constant, so that it too is left out."""
+    b = Builder()
+    b.end(Branch(Condition.ULT, b.load(0), b.load(1), 1, 2))
+    b.end(Jump(3))
+    b.load(2)
+    b.end(Jump(3))
+    b.end(Branch(Condition.NE, b.const(1), b.const(0), 4, 5))
+    b.end(Return(b.load(2)))
+    b.end(Return(b.load(3)))
+    after = tidy_flow(b.function())
+    check_function(after)
+    assert sum(isinstance(block.terminator, Branch) for block in after.blocks) == 1
+
+
 def test_dead_loops_of_values_go() -> None:
     """A variable that only feeds itself around a loop is dropped, and so is a load that nobody uses."""
     b = Builder()

@@ -243,3 +243,22 @@ def test_pythons_own_operators_are_refused(cls: type) -> None:
     for name, use in operators.items():
         with pytest.raises(OnlyInProbe, match="is known only at run time, and Python's"):
             pytest.fail(f"{name} of {cls.__name__} is {use()!r}")
+
+
+#: Bodies that hand the context on in a tuple, as they may hand on any value of the event.
+WITH_CONTEXT = [
+    "results[0] = (ctx, 1)[0].count",
+    "x, y = ctx, 1\nresults[0] = x.count + y",
+    "for each in (ctx,):\n    results[0] = each.count",
+    "for number, each in enumerate((ctx, ctx)):\n    results[number] = each.count",
+    "pair = ctx, 3\nif ctx.count > 3:\n    pair = ctx, 4\nresults[pair[1]] = pair[0].count",
+    "def f(c=ctx):\n    return c.count, c\nresults[0] = f()[1].count",
+    "def f(*given):\n    return given[0].count\nresults[0] = f(ctx, 2)",
+    "match ctx, 1:\n    case (same, 1):\n        results[0] = same.count",
+]
+
+
+@pytest.mark.parametrize("body", WITH_CONTEXT)
+def test_a_tuple_may_hold_the_context(body: str) -> None:
+    """In a list, a set or a dictionary it is refused, as any value of the event is (refused.txt)."""
+    assert build(body, "ctx").main.blocks

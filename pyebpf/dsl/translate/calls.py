@@ -9,6 +9,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.ssa.conditions import All, Always
 from pyebpf.builder.values import comparisons, operations
@@ -172,7 +173,7 @@ def _called(
         return table_get(f, table, arguments)
     for value in given:
         shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
-        if is_run_time(value):
+        if is_run_time(value) or isinstance(value, Context):
             f.fail(
                 f"{shown}() is Python's and runs at compile time, but {described(value)} is known only at "
                 f"run time{_remedy(shown)}"

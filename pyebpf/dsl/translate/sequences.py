@@ -84,7 +84,7 @@ def _tuple_display(f: Frame, node: ast.Tuple) -> Any:
 
 def _list_display(f: Frame, node: ast.List) -> Any:
     elements = listed(f, node.elts)
-    if any(map(is_run_time, elements)):
+    if is_run_time(elements):
         refuse(f, node)
     return elements
 
@@ -127,7 +127,7 @@ def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp
             elements = [(f.expression(k), f.expression(v)) for k, v in zip(keys, values, strict=True) if k]
         case _:
             elements = comprehension(f, node)
-    if any(map(is_run_time, elements)):
+    if is_run_time(elements):
         refuse(f, node)
     return compile_time(f, dict if isinstance(node, ast.Dict | ast.DictComp) else set, elements)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyebpf.builder.context import Context
 from pyebpf.builder.ssa.conditions import Always, Test
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe as described
 from pyebpf.builder.values.tuples import TupleValue
@@ -12,14 +13,21 @@ __all__ = ["TupleValue", "described", "is_built", "is_run_time"]
 
 
 def is_run_time(value: Any) -> bool:
-    """Whether a value, or anything in a tuple, list or dictionary of values, is known only at run time."""
+    """Whether a value, or anything in a tuple, list or dictionary of values, is known only at run time.
+
+    The context itself is what its name stands for, known as that; what has it in it is known only at run time.
+    """
     if isinstance(value, (RunTimeValue, Test)):
         return not isinstance(value, Always)
     if isinstance(value, (tuple, list)):
-        return any(map(is_run_time, value))
+        return any(map(_is_run_time_inside, value))
     if type(value) is dict:
-        return any(map(is_run_time, value.values()))
+        return any(map(_is_run_time_inside, value.values()))
     return False
+
+
+def _is_run_time_inside(value: Any) -> bool:
+    return isinstance(value, Context) or is_run_time(value)
 
 
 def is_built(value: Any) -> bool:
