@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.elf.symbols import IFUNC
 from pyebpf.errors import InvalidValue, NotFound, closest
-from pyebpf.kernel.libraries import loaded_function
 from pyebpf.kernel.roots import split_root
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.files import ElfFile
+from pyebpf.symbols.ifuncs import instead_of, split_ifuncs, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class ProbeOffset(NamedTuple):
 
 
 class Functions(NamedTuple):
-    """Functions found for names: each place once, and a line on each name that stands for none."""
+    """Functions found for names: each place once, and lines on names that stand for none, or not for all they match."""
 
     places: tuple[ProbeOffset, ...]
     warnings: tuple[str, ...]
@@ -67,28 +67,35 @@ def find_functions(
     binary = binary or elf.path
     places: dict[int, ProbeOffset] = {}
     warnings = []
+    ifuncs: dict[str, list[str]] = {}
     include = not elf.segments  # looked for only if a name is missing: it costs a few file look-ups
     for name in names:
         try:
-            found = _places(elf, name, binary, returns=returns, max_probes=max_probes)
+            found = _places(elf, name, binary, ifuncs, returns=returns, max_probes=max_probes)
         except _Absent:
             if not include:
                 include_debug_symbols(elf, root=split_root(elf.path)[0])
                 include = True
             try:
-                found = _places(elf, name, binary, returns=returns, max_probes=max_probes)
+                found = _places(elf, name, binary, ifuncs, returns=returns, max_probes=max_probes)
             except _Absent as absent:
                 warnings.append(str(absent))
                 continue
         for place in found:
             places.setdefault(place.offset, place)
+    if ifuncs and not include:  # what to probe instead is mostly in a debug file; patterns keep to the file itself
+        include_debug_symbols(elf, root=split_root(elf.path)[0])
+    warnings += [f"{pattern} of {binary} leaves out {summary(elf, left)}" for pattern, left in ifuncs.items()]
     if not places:
         more = f" (and {len(warnings) - 1} more that are not there)" if len(warnings) > 1 else ""
         raise NotFound(warnings[0] + more if warnings else f"no function of {binary} is named")
     return Functions(tuple(places.values()), tuple(warnings))
 
 
-def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, max_probes: int) -> Iterable[ProbeOffset]:
+def _places(
+    elf: ElfSymbols, name: str, binary: str, ifuncs: dict[str, list[str]], *, returns: bool, max_probes: int
+) -> Iterable[ProbeOffset]:
+    """The places of a name; what a pattern leaves out goes into `ifuncs`."""
     symbols = elf.find(name)
     if symbols:
         return _of_symbols(elf, symbols, name, binary)
@@ -98,7 +105,10 @@ def _places(elf: ElfSymbols, name: str, binary: str, *, returns: bool, max_probe
     if plus and (symbols := elf.find(bare)):
         return _inside(elf, symbols, name, distance, binary, returns=returns)
     if _PATTERN & set(name):
-        return _matching(elf, name, binary, max_probes)
+        found, left_out = _matching(elf, name, binary, max_probes)
+        if left_out:
+            ifuncs[name] = left_out
+        return found
     plain, at, _ = name.partition("@")
     if at and (others := elf.find(plain)):
         raise _Absent(f"{binary} has no function {name}: its {plain} is {' and '.join(map(str, others))}")
@@ -118,24 +128,8 @@ def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: s
         several = len({symbol.value for symbol in code}) > 1
         return [ProbeOffset(str(symbol) if several else name, symbol.offset or 0) for symbol in code]
     if any(symbol.kind == IFUNC for symbol in symbols):
-        raise _Absent(
-            f"{name} of {binary} is chosen among several when a program starts (IFUNC): "
-            f"{_variants(elf, symbols[0], name.partition('@')[0])}"
-        )
+        raise _Absent(instead_of(elf, symbols[0], name.partition("@")[0], binary))
     raise _Absent(f"{name} of {binary} is no code: it is data")
-
-
-def _variants(elf: ElfSymbols, symbol: Symbol, name: str) -> str:
-    """The remedy for an IFUNC: the variant that this machine uses, if it can be told."""
-    known = [each for each in elf.functions("*") if each.kind != IFUNC and each.value != symbol.value]
-    address = loaded_function(elf.path, name)
-    if address is not None:
-        used = [each.name for each in known if each.offset is not None and each.offset == address]
-        mine = [each for each in used if f"_{name}_" in each] or used
-        if mine:
-            return f"probe {mine[0]}, which this machine uses"
-    chosen = [each.name for each in known if f"_{name}_" in each.name]
-    return f"probe one of these: {', '.join(chosen[:3])}" if chosen else "they have no symbols in this file"
 
 
 def _is_code(elf: ElfSymbols, symbol: Symbol) -> bool:
@@ -176,10 +170,16 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Pro
     return ProbeOffset(name, offset)
 
 
-def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> list[ProbeOffset]:
-    found = [symbol for symbol in elf.functions(pattern) if symbol.kind != IFUNC and _is_code(elf, symbol)]
+def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> tuple[list[ProbeOffset], list[str]]:
+    """Places of the functions that match, and the IFUNCs that match, which have none."""
+    found, ifuncs = split_ifuncs(elf.functions("*"), pattern)
+    found = [symbol for symbol in found if _is_code(elf, symbol)]
     if not found:
-        raise _Absent(f"no function of {binary} matches {pattern}")
+        raise _Absent(
+            f"{pattern} of {binary} matches nothing but {summary(elf, ifuncs)}"
+            if ifuncs
+            else f"no function of {binary} matches {pattern}"
+        )
     names: dict[int, list[str]] = {}
     for symbol in found:
         if symbol.name not in (same := names.setdefault(symbol.offset or 0, [])):
@@ -191,4 +191,4 @@ def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> li
             f"{pattern} matches {len(places)} functions of {binary}, more than {max_probes}: narrow it, or allow more "
             f"with max_probes={len(places)} (--max-probes)"
         )
-    return [places[offset] for offset in sorted(places)]
+    return [places[offset] for offset in sorted(places)], ifuncs

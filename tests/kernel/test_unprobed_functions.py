@@ -28,6 +28,14 @@ __asm__(".globl plain_locked; .type plain_locked, @function; plain_locked: lock 
 """
 
 
+CHOSEN = """
+int plain_first(int number) { return number + 1; }
+int __plain_chosen_fast(int number) { return number + 2; }
+static int (*plain_chosen_ifunc(void))(int) { return __plain_chosen_fast; }
+int plain_chosen(int number) __attribute__((ifunc("plain_chosen_ifunc")));
+"""
+
+
 def at(path, function):
     """A module that counts calls of this process."""
     bpf = BPF()
@@ -73,3 +81,37 @@ def test_an_ifunc_names_the_function_in_use():
         (place,) = find_functions(library, [name]).places
         assert place.offset == loaded_function(library.path, "memcpy")
         assert "ifunc" not in name
+
+
+def test_a_pattern_leaves_out_ifuncs(tmp_path):
+    """Neither the symbol nor its resolver, which runs when a program starts, is counted; a warning says what is."""
+    path = str(build_native(CHOSEN, tmp_path / "chosen.so", "-shared", "-fPIC"))
+    bpf, counts = at(path, "plain_*")
+    with bpf:
+        library = ctypes.CDLL(path)
+        for _ in range(CALLS):
+            assert (library.plain_first(1), library.plain_chosen(1)) == (2, 3)
+        assert counts[0] == CALLS
+        (warning,) = bpf.warnings
+    what = "1 function that is chosen among several when a program starts (IFUNC): plain_chosen (probe "
+    assert warning == f"plain_* of {path} leaves out {what}__plain_chosen_fast)"
+    bpf, _ = at(path, "plain_c*")
+    only = f"plain_c* of {path} matches nothing but {what}__plain_chosen_fast)"
+    with pytest.raises(NotFound, match=f"^{re.escape(only)}$"), bpf:
+        pass
+
+
+def test_a_pattern_leaves_out_older_versions_of_an_ifunc():
+    """The C library's memcpy@GLIBC_2.2.5 is a function, but what programs call is chosen: the pattern says so."""
+    library = ElfFile(find_binary("libc.so.6"))
+    unless(library.find("memcpy")[0].kind == IFUNC, "setting:IFUNC-memcpy")
+    with pytest.raises(
+        NotFound, match=r"^memcp\* of .* matches nothing but 1 function that is .* \(IFUNC\): memcpy \("
+    ):
+        find_functions(library, ["memcp*"])
+    found = find_functions(library, ["str*"])
+    assert not {"strlen", "strlen_ifunc"} & {place.name for place in found.places}
+    (warning,) = found.warnings
+    assert re.match(
+        r"str\* of .* leaves out [0-9]+ functions that are chosen .*: str\w+ \(probe \S+\), .* and \d+ more$", warning
+    )

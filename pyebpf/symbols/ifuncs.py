@@ -1,0 +1,84 @@
+"""IFUNCs of a file (STT_GNU_IFUNC): functions that are chosen among several when a program starts.
+
+The symbol's address is that of the function that chooses, the resolver, so a probe there counts starts of programs.
+What is called has another name, or none.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pyebpf.elf.symbols import IFUNC
+from pyebpf.kernel.libraries import loaded_function
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.elf.symbols import ElfSymbols, Symbol
+
+__all__ = ["instead_of", "split_ifuncs", "summary"]
+
+_WHY = "chosen among several when a program starts (IFUNC)"
+_MAX_NAMED = 3
+
+
+def split_ifuncs(symbols: Sequence[Symbol], pattern: str) -> tuple[list[Symbol], list[str]]:
+    """Separate those of a file's `symbols` that match a pattern into functions to probe, and one name of each IFUNC.
+
+    A resolver counts as its IFUNC, as do versions of an IFUNC's name that hardly any program calls.
+    """
+    # Names that match first, then those that programs see, then short ones: strlen, not __GI_strlen.
+    resolved = sorted(
+        (symbol for symbol in symbols if symbol.kind == IFUNC),
+        key=lambda symbol: (not fnmatchcase(symbol.name, pattern), symbol.is_local, len(symbol.name)),
+    )
+    names = {symbol.value: symbol.name for symbol in reversed(resolved)}
+    # Of an older version, such as memcpy@GLIBC_2.2.5, the name is the IFUNC's.
+    values = {symbol.name: symbol.value for symbol in resolved if symbol.default or not symbol.version}
+    functions, left_out = [], {}
+    for symbol in symbols:
+        if fnmatchcase(symbol.name, pattern):
+            value = values.get(symbol.name, symbol.value)
+            if value in names:
+                left_out[value] = names[value]
+            else:
+                functions.append(symbol)
+    return functions, list(left_out.values())
+
+
+def instead_of(elf: ElfSymbols, symbol: Symbol, name: str, binary: str) -> str:
+    """The message for an IFUNC that was asked for by its name: what it is, and what to probe."""
+    used, variants = _variants(elf, symbol, name)
+    if used:
+        remedy = f"probe {used}, which this machine uses"
+    elif variants:
+        remedy = f"probe one of these: {', '.join(variants[:_MAX_NAMED])}"
+    else:
+        remedy = "they have no symbols in this file"
+    return f"{name} of {binary} is {_WHY}: {remedy}"
+
+
+def summary(elf: ElfSymbols, names: Sequence[str]) -> str:
+    """IFUNCs in words, for a line on a pattern that matches them: how many they are, and what to probe."""
+    named = []
+    for name in names[:_MAX_NAMED]:
+        symbol = next(each for each in elf.find(name) if each.kind == IFUNC)
+        used, variants = _variants(elf, symbol, name)
+        remedy = f"probe {used or variants[0]}" if used or variants else "its variants have no symbols"
+        named.append(f"{name} ({remedy})")
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    what = "1 function that is" if len(names) == 1 else f"{len(names)} functions that are"
+    return f"{what} {_WHY}: {', '.join(named)}{more}"
+
+
+def _variants(elf: ElfSymbols, symbol: Symbol, name: str) -> tuple[str, list[str]]:
+    """The variant of an IFUNC that this machine uses, empty if it cannot be told, and those that there are."""
+    known = [each for each in elf.functions("*") if each.kind != IFUNC and each.value != symbol.value]
+    variants = [each.name for each in known if f"_{name}_" in each.name]
+    address = loaded_function(elf.path, name)
+    if address is None:
+        return "", variants
+    used = [each.name for each in known if each.offset is not None and each.offset == address]
+    mine = [each for each in used if each in variants] or used
+    return (mine[0] if mine else ""), variants
