@@ -58,6 +58,15 @@ class Histogram:
         """The same histogram with other labels."""
         return Histogram(self.buckets, self.unit, self.kind, labels, self.sum)
 
+    def plus(self, other: Histogram) -> Histogram:
+        """This histogram with the counts of another one that has the same buckets."""
+        counts = [bucket.count for bucket in other.buckets]
+        buckets = tuple(
+            Bucket(own.low, own.high, own.count + count) for own, count in zip(self.buckets, counts, strict=True)
+        )
+        added = None if self.sum is None or other.sum is None else self.sum + other.sum
+        return Histogram(buckets, self.unit, self.kind, self.labels, added)
+
     @property
     def average(self) -> float | None:
         """Mean of the values; None if their sum was not kept, or nothing was counted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.output.escape import escaped, json_text, text_of
 
 if TYPE_CHECKING:
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
     from pyebpf.output.sink import Sink
 
-__all__ = ["Frame", "Stack", "StackFormat", "StackPart", "fold", "folded_lines", "names", "write_stacks"]
+__all__ = ["Frame", "Stack", "StackFormat", "StackPart", "fold", "folded_lines", "merged", "names", "write_stacks"]
 
 StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
+_JIT = "[jit]"
 _BETWEEN_PARTS = "--"
 
 
@@ -73,9 +74,7 @@ def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> 
 
 
 def _outermost_first(stack: Stack | StackPart, *, delimited: bool, annotated: bool) -> list[str]:
-    user = [
-        _named(frame, "_[j]" if annotated and frame.module == "[jit]" else "") for frame in reversed(stack.user or ())
-    ]
+    user = [_named(frame, "_[j]" if annotated and frame.module == _JIT else "") for frame in reversed(stack.user or ())]
     kernel = [_named(frame, "_[k]" if annotated else "") for frame in reversed(stack.kernel or ())]
     between = [_DELIMITER] if delimited and user and kernel else []
     return [text_of(stack.comm), *user, *between, *kernel]
@@ -92,6 +91,25 @@ def fold(stacks: Iterable[Stack], *, delimited: bool = False, annotated: bool = 
         key = names(stack, delimited=delimited, annotated=annotated)
         found[key] = found.get(key, 0) + stack.count
     return found
+
+
+def merged(stacks: Iterable[Stack]) -> list[Stack]:
+    """Stacks that differ in what is shown of them: those that differ in addresses alone are one, with their sum."""
+    found: dict[object, Stack] = {}
+    for stack in stacks:
+        key = (_read(stack), *(_read(part) for part in stack.parts))
+        before = found.get(key)
+        found[key] = stack if before is None else replace(before, count=before.count + stack.count)
+    return list(found.values())
+
+
+def _read(stack: Stack | StackPart) -> object:
+    """Return what a reader can tell two stacks by, in any form and with any mark."""
+    shown = (
+        None if frames is None else tuple((frame.label, frame.module == _JIT) for frame in frames)
+        for frames in (stack.user, stack.kernel)
+    )
+    return getattr(stack, "name", ""), stack.comm, stack.pid, *shown
 
 
 def folded_lines(stacks: Mapping[tuple[str, ...], int]) -> Iterator[str]:
@@ -112,11 +130,11 @@ def write_stacks(
     delimited: bool = False,
     annotated: bool = False,
 ) -> None:
-    """Write stacks to a sink. As text the most frequent come last, where they are seen; else first.
+    """Write stacks to a sink, those that read the same as one. As text the most frequent come last, else first.
 
     CSV and JSON have the `time` at which counting ended.
     """
-    ordered = sorted(stacks, key=lambda stack: (-stack.count, stack.comm, stack.pid or 0))
+    ordered = sorted(merged(stacks), key=lambda stack: (-stack.count, stack.comm, stack.pid or 0))
     if form == "folded":
         lines = folded_lines(fold(stacks, delimited=delimited, annotated=annotated))
         sink.write("".join(f"{line}\n" for line in lines))

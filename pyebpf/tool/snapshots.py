@@ -37,7 +37,8 @@ USER_STACK = StackLabel(user=True)
 class Counted:
     """A key and its count. The key's attributes are this record's, too: `row.comm` is `row.key.comm`.
 
-    `labels` are what is shown in place of parts of the key.
+    `labels` are what is shown in place of parts of the key. Keys whose stacks differ in offsets alone, which are not
+    shown, are one row; `key` is one of them.
     """
 
     key: Any
@@ -55,12 +56,15 @@ def counts_of(name: str, **labels: Callable[[Any], object] | StackLabel) -> Call
     """
 
     def snapshot(bpf: Any, _options: Any) -> list[Counted]:
-        rows = []
+        rows: dict[object, Counted] = {}
         for key, count in bpf[name].interval().items():
             parts = {part: getattr(key, part) for part in (*labels, "pid") if hasattr(key, part)}
-            rows.append(Counted(key, count, {part: v for part, v in _shown(bpf, parts, labels) if part in labels}))
+            shown = {part: v for part, v in _shown(bpf, parts, labels) if part in labels}
+            same = key if not _has_stacks(labels) else str({**_parts(key), **shown})
+            before = rows[same].count if same in rows else 0
+            rows[same] = Counted(key, before + count, shown)
         _release(bpf, labels)
-        return sorted(rows, key=lambda row: (row.count, str(row.key)))
+        return sorted(rows.values(), key=lambda row: (row.count, str(row.key)))
 
     return snapshot
 
@@ -72,7 +76,7 @@ def histograms_of(
 
     `labels` are functions that make what is printed of a part of the key: `disk=disk_name`, of a device's number;
     `KERNEL_STACK` and `USER_STACK` are for stacks. One for a part that the key does not have, as an option may decide,
-    is not called.
+    is not called. Histograms of stacks that differ in offsets alone, which are not shown, are one.
     """
 
     def snapshot(bpf: Any, _options: Any) -> Iterator[Histogram]:
@@ -80,9 +84,17 @@ def histograms_of(
         if isinstance(found, Histogram):
             yield found
             return
-        for each in sorted(found.values(), key=lambda each: (each.total, str(each.labels))):
-            yield each.with_labels(dict(_shown(bpf, each.labels, labels)))
+        ordered = sorted(found.values(), key=_by_total)
+        if not _has_stacks(labels):
+            yield from (each.with_labels(dict(_shown(bpf, each.labels, labels))) for each in ordered)
+            return
+        merged: dict[str, Histogram] = {}
+        for each in ordered:
+            shown = each.with_labels(dict(_shown(bpf, each.labels, labels)))
+            same = str(shown.labels)
+            merged[same] = merged[same].plus(shown) if same in merged else shown
         _release(bpf, labels)
+        yield from sorted(merged.values(), key=_by_total)
 
     return snapshot
 
@@ -99,9 +111,23 @@ def _shown(
             yield part, value if label is None else label(value)
 
 
+def _by_total(each: Histogram) -> tuple[int, str]:
+    return each.total, str(each.labels)
+
+
+def _parts(key: Any) -> Mapping[str, object]:
+    """The parts of a key, a record or a named tuple, by name."""
+    found: Mapping[str, object] = key.as_dict() if hasattr(key, "as_dict") else key._asdict()
+    return found
+
+
+def _has_stacks(labels: Mapping[str, object]) -> bool:
+    return any(isinstance(label, StackLabel) for label in labels.values())
+
+
 def _release(bpf: Any, labels: Mapping[str, object]) -> None:
     """Give the room of stacks back that an interval has shown: the next one stores them anew."""
-    if any(isinstance(label, StackLabel) for label in labels.values()):
+    if _has_stacks(labels):
         bpf.stacks.release()
 
 

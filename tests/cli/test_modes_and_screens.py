@@ -225,3 +225,25 @@ def test_histograms_keep_their_sum():
     value = json.loads(stream.getvalue())
     assert value["sum"] == 11
     assert faults(histogram_schema(), value) == []
+
+
+def test_stacks_of_keys_that_read_the_same_are_one():
+    """Two numbers of stacks whose functions are the same are one histogram and one row, with what both counted."""
+
+    class Same(Traced):
+        def user(self, number, pid):
+            return (Frame("f" if number < 9 else "g"), Frame(f"main of {pid}"))
+
+    found = {
+        number: log2([0, count], labels={"pid": pid, "stack": number})
+        for number, (pid, count) in {5: (7, 3), 6: (7, 4), 9: (7, 8), 7: (8, 1)}.items()
+    }
+    shown = list(histograms_of("calls", stack=USER_STACK)(Same(found), None))
+    assert [(each.labels["pid"], each.labels["stack"][0], each.total) for each in shown] == [
+        (8, "f", 1),
+        (7, "f", 7),
+        (7, "g", 8),
+    ]
+    keys = {Key(7, 5, 2): 3, Key(7, 6, 2): 4, Key(7, 6, 1): 5, Key(7, 9, 2): 1}
+    rows = counts_of("calls", stack=USER_STACK)(Same(keys), None)
+    assert [(row.stack[0], row.reason, row.count) for row in rows] == [("g", 2, 1), ("f", 1, 5), ("f", 2, 7)]

@@ -17,7 +17,8 @@ from pyebpf.output.flamegraph import flame_graph
 from pyebpf.output.schema import stack_schema
 from pyebpf.output.sink import Sink
 from pyebpf.output.speedscope import speedscope
-from pyebpf.output.stacks import Stack, StackPart, fold, folded_lines, write_stacks
+from pyebpf.output.stacks import Stack, StackPart, fold, folded_lines, merged, write_stacks
+from pyebpf.symbols.frame import Frame as Named
 from tests.support.folded import parse_folded
 from tests.support.json_schema import faults
 from tests.support.needs import needs
@@ -261,6 +262,34 @@ def test_stacks_folded():
     """The outermost first, with marks if asked for; stacks of equal names are one line."""
     assert written("folded", delimited=True, annotated=True) == "x:y;main;[jit] f_[j];leaf;-;sys_[k];vfs_[k] 5\nx:y 2\n"
     assert fold([STACK, STACK, SMALL]) == {("x;y", "main", "[jit] f", "leaf", "sys", "vfs"): 10, ("x;y",): 2}
+
+
+def test_stacks_that_read_the_same_are_one():
+    """Offsets are not shown: what differs in them alone is added up, in every form; processes and parts count."""
+    seen = [
+        Stack(
+            2, "app", 1, (Named("work", 5, "app", 1),), (), (StackPart("waker", "cron", 3, (Named("f", 1, "", 8),)),)
+        ),
+        Stack(7, "app", 2, (Named("work", 9, "app", 2),), ()),
+        Stack(
+            3, "app", 1, (Named("work", 9, "app", 2),), (), (StackPart("waker", "cron", 3, (Named("f", 2, "", 9),)),)
+        ),
+        Stack(
+            1, "app", 1, (Named("work", 9, "app", 2),), (), (StackPart("waker", "cron", 4, (Named("f", 2, "", 9),)),)
+        ),
+    ]
+    assert [each.count for each in merged(seen)] == [5, 7, 1]
+    assert merged(seen)[0].user == seen[0].user
+    for form, counts in {"csv": ["7", "5", "1"], "json": [7, 5, 1], "text": ["1", "5", "7"]}.items():
+        stream = io.StringIO()
+        write_stacks(seen, form, Sink(stream))
+        lines = stream.getvalue().splitlines()
+        if form == "json":
+            assert [json.loads(line)["count"] for line in lines] == counts
+        elif form == "csv":
+            assert [line.split(",")[3] for line in lines[1:]] == counts
+        else:
+            assert [line.strip() for line in lines if line.strip().isdigit()] == counts
 
 
 def test_stacks_for_programs():
