@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator as python
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet, ValuesView
+from collections.abc import Callable, Iterable, MappingView, Sequence, Set as AbstractSet, ValuesView
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import All, Always, Any as AnyOf, Test, negate
@@ -13,6 +13,7 @@ from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import MIRRORED, Int, constant
 from pyebpf.builder.values.operations import any_in_turn, binary, evaluated, holds_entities, rvalue, to_int, yields
 from pyebpf.builder.values.optional import Maybe
+from pyebpf.builder.values.own_methods import COMPARING, CONTAINING, check_own
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.builder.values.tuples import TupleReference, TupleValue, elements_of
@@ -41,6 +42,7 @@ def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     left, right = rvalue(p, left), rvalue(p, right)
     if not holds_entities(left) and not holds_entities(right):
         return Always(bool(evaluated(p, _COMPARE[operator], left, right)))
+    check_own(p, (left, right), COMPARING)
     if isinstance(left, tuple | list) or isinstance(right, tuple | list):
         return _sequences(p, operator, left, right)
     if left is None or right is None:
@@ -72,6 +74,8 @@ def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
         return container.contains(p, item)
     if not holds_entities(item) and not holds_entities(container):
         return Always(bool(evaluated(p, lambda: item in container)))
+    mapping = getattr(container, "_mapping", None) if isinstance(container, MappingView) else None
+    check_own(p, (container, mapping), CONTAINING)
     if isinstance(container, range):
         return _in_range(p, item, container)
     if isinstance(container, str):
@@ -211,6 +215,7 @@ def _taken(p: ProgramBuilder, value: Any) -> Any:
 
 
 def _equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
+    check_own(p, (left, right), COMPARING)
     left, right = _taken(p, left), _taken(p, right)
     one, other = elements_of(left), elements_of(right)
     if one is None and other is None:

@@ -13,6 +13,7 @@ from pyebpf.builder.ssa.conditions import All, Any as AnyOf, Compare, Test
 from pyebpf.builder.values.division import divide
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.methods import method_of
+from pyebpf.builder.values.own_methods import check_own
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import BOOL, S64, U64, IntType
 
@@ -291,6 +292,7 @@ def number(p: ProgramBuilder, operand: Any) -> Int | None:
     if isinstance(operand, Int):
         return operand
     if isinstance(operand, int):
+        check_own(p, (operand,))
         return constant(p, operand)
     if isinstance(operand, Entity):
         found = operand.as_int(p) if hasattr(operand, "as_int") else None

@@ -14,6 +14,7 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import integers
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.own_methods import check_own
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.errors import OnlyInProbe
 from pyebpf.types import BOOL, S64, IntType
@@ -81,6 +82,7 @@ def binary(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Any:
     left, right = rvalue(p, left), rvalue(p, right)
     if not isinstance(left, Entity) and not isinstance(right, Entity):
         return evaluated(p, _BINARY[operator], left, right)
+    check_own(p, (left, right))
     if isinstance(left, Entity) and not yields(left, right):
         return left.binary(p, operator, right)
     return right.binary(p, operator, left, reflected=True)

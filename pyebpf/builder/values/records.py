@@ -9,6 +9,7 @@ from pyebpf.builder.values.bits import bits_of, changed_bits, read_bits
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, RunTimeValue
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.own_methods import check_constructor, check_field
 from pyebpf.builder.values.references import Reference, note_change
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest, closest_or_all
@@ -49,6 +50,7 @@ class Record(Reference):
         if bits is not None:
             return read_bits(p, self.attribute(p, bits.field), bits)
         field = self.field(p, name)
+        check_field(p, self.type, name)
         self.check(p)
         # What is nested in a record that is there is there.
         return p.load_value(replace(self.lvalue.at(field.offset), null_check=None), field.type, part=True)
@@ -58,6 +60,7 @@ class Record(Reference):
         if bits is not None:
             name, value = bits.field, changed_bits(p, self.attribute(p, bits.field), bits, value)
         field = self.field(p, name)
+        check_field(p, self.type, name, written=True)
         self.check_writable(p)
         note_change(p, field.type)
         p.store_value(*self.lvalue.at(field.offset).address(p), field.type, value)
@@ -68,6 +71,7 @@ class Record(Reference):
             super().augment_attribute(p, name, operator, value)
             return
         field = self.field(p, name)
+        check_field(p, self.type, name, written=True)
         self.check_writable(p)
         augment(p, self.lvalue.at(field.offset), field.type, operator, value, f"{self.type.name}.{name}")
 
@@ -143,6 +147,7 @@ class StructConstructor(Entity, NoPythonOperators):
         return f"the record type {self.type.name}"
 
     def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> RecordLiteral:
+        check_constructor(p, self.type)
         fields = self.type.fields
         name = self.type.name
         if len(arguments) > len(fields):

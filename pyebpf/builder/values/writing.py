@@ -10,6 +10,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_numbers import check_width
 from pyebpf.builder.values.lvalue import write_bytes, zero
 from pyebpf.builder.values.operations import fits, rvalue, to_int, truth
+from pyebpf.builder.values.own_methods import check_own
 from pyebpf.builder.values.tuples import write_elements
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import InvalidValue
@@ -26,6 +27,8 @@ __all__ = ["integer", "write"]
 
 def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
     """Write `value` at address + offset as a `type_`."""
+    if not isinstance(value, Struct):  # whose fields Python reads
+        check_own(p, (value,))
     if isinstance(type_, IntType | PointerType):
         held = type_ if isinstance(type_, IntType) else U64
         p.b.store(address, offset, integer(p, held, value), held.size)

@@ -17,6 +17,7 @@ from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.values.entries import MapEntries
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.map_pointers import MapPointer
+from pyebpf.builder.values.own_methods import ANY, own_method, refusal
 from pyebpf.builder.values.records import Record, RecordLiteral, StructConstructor
 from pyebpf.dsl.purity import Changing, Impure, impure_call
 from pyebpf.dsl.set_order import AGGREGATES
@@ -135,6 +136,8 @@ def _called(
     ):
         return inline(f, callee, arguments, keywords)
     if isinstance(callee, type) and issubclass(callee, tuple) and hasattr(callee, "_fields"):
+        if any(map(is_run_time, given)):
+            _check_named(f, callee)
         return compile_time(f, callee, *arguments, **keywords)
     if callee is hasattr and arguments and isinstance(arguments[0], Entity):
         f.fail('hasattr() can\'t look into values known only at run time: write has_field("struct NAME", "field")')
@@ -225,6 +228,13 @@ def _member(f: Frame, arguments: list[Any]) -> Any:
     if len(arguments) != 2 or not isinstance(arguments[1], str):
         f.fail('getattr() takes a name known at compile time in a probe, and no default: getattr(x, "name")')
     return attribute(f, *arguments)
+
+
+def _check_named(f: Frame, kind: type) -> None:
+    """Refuse a namedtuple of values known only at run time, if its class has methods of its own for what follows."""
+    own = own_method(kind, ANY | {"__new__", "__init__", *kind._fields})  # type: ignore[attr-defined]  # as was asked
+    if own:
+        f.fail(refusal(kind, own))
 
 
 def _hashable(value: Any) -> bool:

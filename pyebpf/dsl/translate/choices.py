@@ -11,6 +11,7 @@ from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, nothing_of, with_flag
+from pyebpf.builder.values.own_methods import check_own
 from pyebpf.builder.values.records import Record, RecordLiteral, is_fresh
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.translate.tuples import TupleValue, described
@@ -38,6 +39,7 @@ def join_values(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -
     if len(paths) == 1:
         f.b.start(paths[0][1])
         return paths[0][0]
+    check_own(f.p, (value for value, _ in paths))
     paths = [(TupleValue(value, type(value)) if isinstance(value, tuple) else value, path) for value, path in paths]
     values = [value for value, _ in paths]
     if all(isinstance(value, (str, String, StringSource)) for value in values):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
+from pyebpf.builder.values.own_methods import check_field
 from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.dataclass import replace
 from pyebpf.dsl.translate.compile_time import python_value
@@ -106,6 +107,8 @@ def define(f: Frame, node: ast.FunctionDef) -> None:
 def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> Any:
     """A property or method of a record's class; None for its fields and for what there is not."""
     found = owner.type.cls
+    if found is not None:
+        check_field(f.p, owner.type, "")
     member = None if found is None or name in owner.type.by_name else _declared(found, name)
     if isinstance(member, property) and isinstance(member.fget, FunctionType):
         f.p.found.properties = True

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from math import prod
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.builder.values.own_methods import check_own
 from pyebpf.dsl.limits import BITS, MAX_BITS, size
 from pyebpf.dsl.steps import MAX_ELEMENTS
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
@@ -23,13 +22,6 @@ __all__ = ["check_iterations", "checked", "raised", "said"]
 _MAX_NESTED = 1 << 16
 #: The same of a tuple with run-time values, each of which is a variable.
 _MAX_VALUES = 1024
-#: Methods by which a class makes its integers others than Python's.
-_ARITHMETIC = frozenset(
-    f"__{prefix}{name}__"
-    for name in ("add", "sub", "mul", "floordiv", "mod", "pow", "lshift", "rshift", "and", "or", "xor")
-    for prefix in ("", "r")
-) | frozenset(["__neg__", "__invert__", "__abs__", "__index__", "__int__", "__bool__"])
-_ARITHMETIC |= {f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 
 
 def checked(f: Frame, value: Any) -> Any:
@@ -44,12 +36,7 @@ def checked(f: Frame, value: Any) -> Any:
     elif kind in (tuple, list, TupleValue):
         _counted(f, value)
     elif kind is not bool and issubclass(kind, int):
-        own = _own_arithmetic(kind)
-        if own:
-            f.fail(
-                f"{kind.__name__} is an int with its own {own}(), which a program cannot call: give the number "
-                "itself, int(…), a name above the probe"
-            )
+        check_own(f.p, (value,))
     return value
 
 
@@ -85,16 +72,6 @@ def _counted(f: Frame, value: Any) -> None:
     # A table of many rows is what it is; what grows by standing in itself twice is seen here.
     if total > _MAX_NESTED and total > 8 * distinct:
         f.fail(f"{total:,} elements are too many in a tuple that contains the same tuples repeatedly")
-
-
-@lru_cache(maxsize=256)
-def _own_arithmetic(kind: type) -> str:
-    """Name of a method by which integers of a class are others than Python's; empty for those of enums."""
-    for each in kind.__mro__[: kind.__mro__.index(int)]:
-        for name, method in vars(each).items():
-            if name in _ARITHMETIC and isinstance(method, FunctionType) and not _is_standard(method.__module__):
-                return name
-    return ""
 
 
 def _is_standard(module: str | None) -> bool:

@@ -14,6 +14,7 @@ from pyebpf.builder.values.integers import Character, Int
 from pyebpf.builder.values.methods import Method
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.optional import Maybe, Nothing, OptionalInt
+from pyebpf.builder.values.own_methods import check_own
 from pyebpf.compiler import ir
 from pyebpf.dataclass import dataclass, field
 from pyebpf.dsl.binding_time import BindingTimes, Reason
@@ -207,6 +208,7 @@ class Names:
             return value.local(self.p)
         if isinstance(value, Test):
             return to_int(self.p, value)
+        check_own(self.p, (value,))
         if isinstance(value, int):
             declared = self.annotations.get(name)
             if declared is not None:

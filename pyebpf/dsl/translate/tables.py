@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gc import get_referents
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Always, Compare
@@ -11,6 +13,7 @@ from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.operations import rvalue, to_int
+from pyebpf.builder.values.own_methods import EQUALITY, INDEXING, check_own
 from pyebpf.builder.values.restating import element_offset, is_index
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.specs import MapSpec
@@ -32,6 +35,8 @@ _MAX_KEYS = 256
 #: A dictionary is an array where at least a quarter of that has an entry.
 _SPREAD = 4
 
+#: What the method of a read-only view of a dictionary calls.
+_GETS = frozenset(["get", "items"])
 _TYPES = [INTEGERS[name] for name in ("u8", "s8", "u16", "s16", "u32", "s32", "s64", "u64")]
 
 
@@ -42,6 +47,7 @@ def table_item(f: Frame, owner: Any, index: Entity) -> Any:
             "this key may be missing, and there are no exceptions in a probe: write .get(k), and test that with "
             "`is None`, or .get(k, default)"
         )
+    check_own(f.p, (owner,), INDEXING)
     if isinstance(owner, (bytes, bytearray, range)):
         owner = tuple(owner)
     if isinstance(owner, str):
@@ -60,6 +66,7 @@ def table_item(f: Frame, owner: Any, index: Entity) -> Any:
 def look_up(f: Frame, values: Sequence[Any], index: ir.Value) -> Any:
     """The value at an index that lies inside, of values of one kind: numbers, texts, or tuples of these."""
     p = f.p
+    check_own(p, values)
     if all(isinstance(each, int) for each in values):
         return _element(p, _number_type(f, values), values, index)
     if all(isinstance(each, (str, bytes)) for each in values):
@@ -121,6 +128,10 @@ def table_get(f: Frame, table: Mapping[Any, Any], arguments: Sequence[Any]) -> A
     if not 1 <= len(arguments) <= 2:
         f.fail("get() takes a key, and a default where you have one")
     key, default = arguments[0], arguments[1] if len(arguments) > 1 else None
+    if isinstance(table, MappingProxyType):
+        check_own(f.p, get_referents(table), _GETS)
+    table = dict(dict.items(table) if isinstance(table, dict) else table.items())
+    check_own(f.p, table, EQUALITY)
     table = _possible(f, key, table)
     if not table:
         return default
