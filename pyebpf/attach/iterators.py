@@ -86,13 +86,10 @@ class KernelIterator(AttachSpec):
     tid: int = 0
 
     program_type = ProgramType.TRACING
+    attach_type = AttachType.TRACE_ITER
 
     def __str__(self) -> str:
         return f"iterator {self.name}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_ITER
 
     @property
     def target(self) -> str:

@@ -47,13 +47,10 @@ class Lsm(AttachSpec):
     sleepable: bool = False
 
     program_type = ProgramType.LSM
+    attach_type = AttachType.LSM_MAC
 
     def __str__(self) -> str:
         return f"LSM {self.hook}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.LSM_MAC
 
     @property
     def load_flags(self) -> int:
@@ -75,13 +72,10 @@ class LsmCgroup(AttachSpec):
     path: str = ""
 
     program_type = ProgramType.LSM
+    attach_type = AttachType.LSM_CGROUP
 
     def __str__(self) -> str:
         return f"LSM {self.hook}" + (f" of control group {self.path}" if self.path else " of a control group")
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.LSM_CGROUP
 
     @property
     def target(self) -> str:

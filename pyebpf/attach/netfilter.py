@@ -54,13 +54,10 @@ class Netfilter(AttachSpec):
     netns: str = ""
 
     program_type = ProgramType.NETFILTER
+    attach_type = AttachType.NETFILTER
 
     def __str__(self) -> str:
         return f"netfilter {self.family} {self.hook} at {self.priority}{f' of {self.netns}' if self.netns else ''}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.NETFILTER
 
     @property
     def requirement(self) -> KernelRequirement:

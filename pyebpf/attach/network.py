@@ -67,13 +67,10 @@ class Xdp(AttachSpec):
     hints: bool = False
 
     program_type = ProgramType.XDP
+    attach_type = AttachType.XDP
 
     def __str__(self) -> str:
         return f"xdp {self.interface or '(any interface)'}{f' ({self.mode})' if self.mode else ''}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.XDP
 
     @property
     def load_flags(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.attach import struct_fields
 from pyebpf.attach.decorators import Decorators, network_namespace, optional_arguments
@@ -142,23 +142,20 @@ class _InNamespace(AttachSpec):
     def target(self) -> str:
         return self.netns
 
+    def with_target(self, *place: Any, **options: Any) -> Self:
+        """`probe.attach("/proc/PID/ns/net")`, or a name under /run/netns."""
+        return replace(self, netns=network_namespace(_one(self, "namespace", place, options)))
+
 
 @dataclass(frozen=True, slots=True)
 class SkLookup(_InNamespace):
     """The search for a socket, for each new TCP connection and each UDP datagram that comes into a namespace."""
 
     program_type = ProgramType.SK_LOOKUP
+    attach_type = AttachType.SK_LOOKUP
 
     def __str__(self) -> str:
         return f"sk_lookup of {self.netns or 'a network namespace'}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.SK_LOOKUP
-
-    def with_target(self, *place: Any, **options: Any) -> SkLookup:
-        """`probe.attach("/proc/PID/ns/net")`, or a name under /run/netns."""
-        return replace(self, netns=network_namespace(_one(self, "namespace", place, options)))
 
     def program_context(self) -> SkLookupProgramContext:
         return SkLookupProgramContext(self)
@@ -169,17 +166,10 @@ class FlowDissector(_InNamespace):
     """The parser of addresses and ports in packets of a network namespace, in place of the kernel's."""
 
     program_type = ProgramType.FLOW_DISSECTOR
+    attach_type = AttachType.FLOW_DISSECTOR
 
     def __str__(self) -> str:
         return f"flow_dissector of {self.netns or 'a network namespace'}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.FLOW_DISSECTOR
-
-    def with_target(self, *place: Any, **options: Any) -> FlowDissector:
-        """`probe.attach("/proc/PID/ns/net")`, or a name under /run/netns."""
-        return replace(self, netns=network_namespace(_one(self, "namespace", place, options)))
 
     def program_context(self) -> FlowDissectorProgramContext:
         return FlowDissectorProgramContext(self)
@@ -195,6 +185,10 @@ class _OnMap(AttachSpec):
     def is_deferred(self) -> bool:
         return self.map is None
 
+    def with_target(self, *place: Any, **options: Any) -> Self:
+        """`probe.attach(map)`."""
+        return replace(self, map=_one(self, "map", place, options))
+
     @property
     def map_name(self) -> str:
         """The map's name, once it has one."""
@@ -206,17 +200,10 @@ class SkMsg(_OnMap):
     """Messages that the sockets of a map send."""
 
     program_type = ProgramType.SK_MSG
+    attach_type = AttachType.SK_MSG_VERDICT
 
     def __str__(self) -> str:
         return f"sk_msg of {self.map_name}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.SK_MSG_VERDICT
-
-    def with_target(self, *place: Any, **options: Any) -> SkMsg:
-        """`probe.attach(map)`."""
-        return replace(self, map=_one(self, "map", place, options))
 
     def program_context(self) -> SkMsgProgramContext:
         return SkMsgProgramContext(self)
@@ -246,10 +233,6 @@ class SkSkb(_OnMap):
     @property
     def requirement(self) -> KernelRequirement | None:
         return _VERDICT_WITHOUT_PARSER if self.hook == "verdict" else None
-
-    def with_target(self, *place: Any, **options: Any) -> SkSkb:
-        """`probe.attach(map)`."""
-        return replace(self, map=_one(self, "map", place, options))
 
     def program_context(self) -> SkSkbProgramContext:
         return SkSkbProgramContext(self)

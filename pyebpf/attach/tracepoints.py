@@ -108,13 +108,10 @@ class BtfTracepoint(BareTracepoint):
     """A raw tracepoint whose arguments the verifier knows by BTF (BPF_TRACE_RAW_TP): typed pointers load directly."""
 
     program_type = ProgramType.TRACING
+    attach_type = AttachType.TRACE_RAW_TP
 
     def __str__(self) -> str:
         return f"tp_btf {self.name}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_RAW_TP
 
     @property
     def caller_event(self) -> str:

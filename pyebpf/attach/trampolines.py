@@ -70,12 +70,10 @@ class Trampoline(AttachSpec):
 class Fentry(Trampoline):
     """The entry of a function."""
 
+    attach_type = AttachType.TRACE_FENTRY
+
     def __str__(self) -> str:
         return f"fentry {self.function}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_FENTRY
 
     def program_context(self) -> FentryProgramContext:
         return FentryProgramContext(self)
@@ -85,12 +83,10 @@ class Fentry(Trampoline):
 class Fexit(Trampoline):
     """The return of a function: its arguments as they were at its entry, and what it returns."""
 
+    attach_type = AttachType.TRACE_FEXIT
+
     def __str__(self) -> str:
         return f"fexit {self.function}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_FEXIT
 
     def program_context(self) -> FexitProgramContext:
         return FexitProgramContext(self)
@@ -100,12 +96,10 @@ class Fexit(Trampoline):
 class FmodRet(Trampoline):
     """Before a function of the error-injection list: what the program returns, unless 0, the function's caller gets."""
 
+    attach_type = AttachType.MODIFY_RETURN
+
     def __str__(self) -> str:
         return f"fmod_ret {self.function}"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.MODIFY_RETURN
 
     def program_context(self) -> FmodRetProgramContext:
         return FmodRetProgramContext(self)

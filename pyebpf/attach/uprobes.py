@@ -145,9 +145,7 @@ class UprobeMulti(Uprobe):
     Since Linux commit 89ae89f53d20 ("bpf: Add multi uprobe link") (v6.6).
     """
 
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_UPROBE_MULTI
+    attach_type = AttachType.TRACE_UPROBE_MULTI
 
     def program_context(self) -> UprobeProgramContext:
         return UprobeProgramContext(self)
@@ -160,13 +158,11 @@ class UprobeSession(UprobeMulti):
     Since Linux commit d920179b3d48 ("bpf: Add support for uprobe multi session attach") (v6.13).
     """
 
+    attach_type = AttachType.TRACE_UPROBE_SESSION
+
     @property
     def word(self) -> str:
         return "uprobe session"
-
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_UPROBE_SESSION
 
     def program_context(self) -> UprobeSessionProgramContext:
         return UprobeSessionProgramContext(self)

@@ -125,9 +125,7 @@ class Usdt(AttachSpec):
 class UsdtMulti(Usdt):
     """The same by one link (uprobe.multi) for all places."""
 
-    @property
-    def attach_type(self) -> int:
-        return AttachType.TRACE_UPROBE_MULTI
+    attach_type = AttachType.TRACE_UPROBE_MULTI
 
     def program_context(self) -> UsdtProgramContext:
         return UsdtProgramContext(self)
