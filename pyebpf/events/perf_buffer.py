@@ -130,20 +130,18 @@ class PerfBuffer(EventStream[Any]):
     def __init__(
         self, array: KernelMap, record: Type | type[Any] | None = None, *, pages: int = 8, overwrite: bool = False
     ) -> None:
-        super().__init__()
         check_argument("array", array, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if array.spec.type is not MapType.PERF_EVENT_ARRAY:
             raise InvalidValue(f"map {array.name} is not a perf event array but {array.spec.type.name}")
         if pages < 1 or pages & (pages - 1):
             raise InvalidValue(f"perf buffer {array.name}: {pages} pages are no power of two")
-        self._map_name = array.name
+        super().__init__(array.name)
         self._array = array  # its entries go with the descriptor that set them
         self._record = record = record_type(record)
         if record is not None:
             assemble = assembler(record)
             self._assemble = (lambda rows, count: assemble(rows, count)[::-1]) if overwrite else assemble
         self._overwrite = overwrite
-        self._closed = False
         #: Copied out, not yet decoded.
         self._waiting: deque[_Piece] = deque()
         self._buffers: list[_Buffer] = []
@@ -159,14 +157,6 @@ class PerfBuffer(EventStream[Any]):
         except OSError as error:
             self._release()
             raise kernel_error(error, f"opening perf buffers of {array.name}") from error
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    @property
-    def _name(self) -> str:
-        return self._map_name
 
     @property
     def lost(self) -> int:
@@ -236,7 +226,6 @@ class PerfBuffer(EventStream[Any]):
         return piece
 
     def _release(self) -> None:
-        self._closed = True
         self._waiting.clear()
         for buffer in self._buffers:
             buffer.close()

@@ -39,12 +39,11 @@ class RingBuffer(EventStream[Any]):
     """
 
     def __init__(self, ring: KernelMap, record: Type | type[Any] | None = None) -> None:
-        super().__init__()
         check_argument("ring", ring, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if ring.spec.type is not MapType.RINGBUF:
             raise InvalidValue(f"map {ring.name} is not a ring buffer but {ring.spec.type.name}")
+        super().__init__(ring.name)
         self.size = ring.max_entries
-        self._map_name = ring.name
         self._fd = ring.fileno()
         self._record = record = record_type(record)
         try:
@@ -61,21 +60,12 @@ class RingBuffer(EventStream[Any]):
         self._producer = self._producer_map.words(0, 1)
         self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
         self._words = self._producer_map.part(PAGE_SIZE, 2 * self.size, "I")
-        self._closed = False
         #: Copied out, not yet decoded.
         self._rows: Iterator[tuple[Any, ...]] = iter(())
         if record is not None:
             padding = stride(record.size) - BPF_RINGBUF_HDR_SZ - record.size
             self._plain = Struct(f"<{BPF_RINGBUF_HDR_SZ}x{record.format}{padding}x")
             self._assemble = assembler(record)
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    @property
-    def _name(self) -> str:
-        return self._map_name
 
     @property
     def unread(self) -> int:
@@ -149,7 +139,6 @@ class RingBuffer(EventStream[Any]):
         return result
 
     def _release(self) -> None:
-        self._closed = True
         self._rows = iter(())
         self._consumer_map.close()
         self._producer_map.close()

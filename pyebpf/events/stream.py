@@ -35,7 +35,9 @@ class EventStream(Closing, ABC, Generic[T]):
     to use from several threads; each record goes to one of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, map_name: str) -> None:
+        self._map_name = map_name
+        self._closed = False
         # Read and not yet given out. Every loop takes from this one iterator, which is safe between threads.
         self._pending: Iterator[T] = iter(())
         self._lock = Lock()
@@ -54,18 +56,13 @@ class EventStream(Closing, ABC, Generic[T]):
         """Unmap and close."""
 
     @property
-    @abstractmethod
     def closed(self) -> bool:
         """Whether `close()` was called."""
-
-    @property
-    @abstractmethod
-    def _name(self) -> str:
-        """The map's name, for messages."""
+        return self._closed
 
     def _waiter(self) -> Epoll:
         if self.closed:
-            raise NotLoaded(f"events of {self._name} are closed: read them inside `with`")
+            raise NotLoaded(f"events of {self._map_name} are closed: read them inside `with`")
         with self._lock:
             if self._epoll is None:
                 self._epoll = Epoll(*self._descriptors())
@@ -157,6 +154,7 @@ class EventStream(Closing, ABC, Generic[T]):
         with self._lock:
             if self.closed:
                 return
+            self._closed = True
             self._release()
             for _ in self._pending:  # loops that hold the iterator end, too
                 pass
