@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = ["main"]
 
@@ -58,6 +59,19 @@ def _end_at_once(arguments: Sequence[str]) -> None:
         signal.signal(signal.SIGINT, wanted)
 
 
+#: File and function of each command that is no tool, imported when it is given.
+_COMMANDS = {
+    "list": ("catalogue", "print_list"),
+    "schema": ("schema", "run_schema"),
+    "doctor": ("doctor", "run_doctor"),
+    "run": ("script", "run_script"),
+    "asm": ("asm", "run_asm"),
+    "disasm": ("disasm", "run_disasm"),
+    "map": ("map_dump", "run_map"),
+    "exec": ("exec", "run_exec"),
+}
+
+
 def _dispatch(arguments: list[str]) -> int:
     from pyebpf.cli.report import UsageError
     from pyebpf.output.sink import Sink
@@ -73,38 +87,10 @@ def _dispatch(arguments: list[str]) -> int:
     if command in {"--help", "-h", "help"}:
         Sink.of(sys.stdout).write(USAGE)
         return 0
-    if command == "list":
-        from pyebpf.cli.catalogue import print_list
-
-        return print_list(rest)
-    if command == "schema":
-        from pyebpf.cli.schema import run_schema
-
-        return run_schema(rest)
-    if command == "doctor":
-        from pyebpf.cli.doctor import run_doctor
-
-        return run_doctor(rest)
-    if command == "run":
-        from pyebpf.cli.script import run_script
-
-        return run_script(rest)
-    if command == "asm":
-        from pyebpf.cli.asm import run_asm
-
-        return run_asm(rest)
-    if command == "disasm":
-        from pyebpf.cli.disasm import run_disasm
-
-        return run_disasm(rest)
-    if command == "map":
-        from pyebpf.cli.map_dump import run_map
-
-        return run_map(rest)
-    if command == "exec":
-        from pyebpf.cli.exec import run_exec
-
-        return run_exec(rest)
+    if command in _COMMANDS:
+        file, function = _COMMANDS[command]
+        run: Callable[[list[str]], int] = getattr(import_module(f"pyebpf.cli.{file}"), function)
+        return run(rest)
     if not command:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
     if command.startswith("-"):

@@ -96,7 +96,7 @@ def _trace(tool: AnyTool, options: object, common: Common, sink: Sink, stop: Sto
         if isinstance(tool, EventTool):
             _events(tool, tracer, options, common, sink, stop, drops)
         elif isinstance(tool, SummaryTool):
-            _summaries(tool, tracer, options, common, sink, stop, drops)
+            _Summaries(tool, tracer, options, common, sink, stop, drops).run()
         elif isinstance(tool, StackTool):
             from pyebpf.cli.stacks import print_stacks
 
@@ -188,66 +188,82 @@ class Lines:
             self._writer.begin()
 
 
-def _summaries(
-    tool: SummaryTool[..., Any, Any, Any],
-    tracer: Tracer,
-    options: object,
-    common: Common,
-    sink: Sink,
-    stop: Stop,
-    drops: Drops,
-) -> None:
-    columns, form, events = tool.columns_for(options), _table_form(common), tool.lines
+class _Summaries:
+    """A run of a summary tool: a summary at the end of each interval, and lines of events between, if it has any."""
 
-    def summaries() -> Intervals[Any]:
-        return table_writer(form, columns, sink) if columns else histogram_writer(form, sink)
+    def __init__(
+        self,
+        tool: SummaryTool[..., Any, Any, Any],
+        tracer: Tracer,
+        options: object,
+        common: Common,
+        sink: Sink,
+        stop: Stop,
+        drops: Drops,
+    ) -> None:
+        self._tool, self._tracer, self._options = tool, tracer, options
+        self._common, self._sink, self._stop, self._drops = common, sink, stop, drops
+        self._columns, self._form, self._stamps = tool.columns_for(options), _table_form(common), Timestamps()
+        self._clear = CLEAR if tool.screen and common.clear and sys.stdout.isatty() else ""
+        self._writer, self._printed = self._new_writer(), False
 
-    def separate() -> None:
-        if form == "csv":  # where events and summaries meet, each begins a table of its own, with its heading
-            sink.line("")
+    def run(self) -> None:
+        """Print summaries until the stop, or as many as were asked for; then the tool's last lines."""
+        for done, last in _intervals(self._common, self._stop, self._wait):
+            self._print()
+            self._drops.report()
+            if last or done == self._common.count:
+                break
+        if self._form == "text" and self._tool.footer is not None:
+            for line in self._tool.footer(self._tracer, self._options):
+                self._sink.line(line)
 
-    writer, printed = summaries(), False
-    clear = CLEAR if tool.screen and common.clear and sys.stdout.isatty() else ""
+    def _new_writer(self) -> Intervals[Any]:
+        form, sink = self._form, self._sink
+        return table_writer(form, self._columns, sink) if self._columns else histogram_writer(form, sink)
 
-    def wait(seconds: float | None) -> None:
-        nonlocal writer
+    def _print(self) -> None:
+        """One summary."""
+        tool, end = self._tool, self._stamps.now()
+        items = tool.counted(self._tracer, self._options)
+        if self._form != "text":
+            self._writer.interval(items, self._stamps.iso(end))
+        else:
+            heading = [self._stamps.clock(end)] if self._common.timestamps or tool.screen else []
+            if tool.heading is not None:
+                heading.append(tool.heading(self._tracer, self._options))
+            if tool.screen:
+                self._sink.write(self._clear)
+                items = islice(items, self._common.rows)
+            self._writer.interval(items, " ".join(heading) if heading else None)
+        self._printed = True
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait for the end of an interval, and print the events until then."""
+        events = self._tool.lines
         if events is None:
-            stop.wait(seconds)
+            self._stop.wait(seconds)
             return
         lines = None
-        with stop.within(seconds), _holding(sink, stop):
-            for record in events.records(tracer, options, stop):
+        with self._stop.within(seconds), _holding(self._sink, self._stop):
+            for record in events.records(self._tracer, self._options, self._stop):
                 if lines is None:
-                    if printed:
-                        separate()
-                    lines = Lines(events.columns, events, common, sink)
+                    if self._printed:
+                        self._separate()
+                    lines = Lines(events.columns, events, self._common, self._sink)
                     lines.begin()
                 lines.record(record)
-                if drops.are_due():
-                    sink.flush()
-                    drops.report()
+                if self._drops.are_due():
+                    self._sink.flush()
+                    self._drops.report()
         if lines is not None:
-            separate()
-            writer = summaries()
+            self._separate()
+            self._writer = self._new_writer()
 
-    stamps = Timestamps()
-    for done, last in _intervals(common, stop, wait):
-        end = stamps.now()
-        time = stamps.iso(end) if form != "text" else stamps.clock(end) if common.timestamps or tool.screen else None
-        items = tool.counted(tracer, options)
-        if form == "text" and tool.heading is not None:
-            time = " ".join([*([] if time is None else [time]), tool.heading(tracer, options)])
-        if form == "text" and tool.screen:
-            sink.write(clear)
-            items = islice(items, common.rows)
-        writer.interval(items, time)
-        printed = True
-        drops.report()
-        if last or done == common.count:
-            break
-    if form == "text" and tool.footer is not None:
-        for line in tool.footer(tracer, options):
-            sink.line(line)
+    def _separate(self) -> None:
+        """End a table: of CSV, events and summaries each begin one of their own where they meet, with its heading."""
+        if self._form == "csv":
+            self._sink.line("")
 
 
 def _intervals(common: Common, stop: Stop, wait: Callable[[float | None], object]) -> Iterator[tuple[int, bool]]:
