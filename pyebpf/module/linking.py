@@ -41,104 +41,114 @@ def link_module(
     `excluded` are candidates that are not to be taken. Raises NotSupported where a request has no candidate left.
     """
     _name_maps(probes, maps)
-    drop_counters = DropCounters()
-    programs: list[ProgramSpec] = []
-    choices: list[Choice] = []
-    chosen: list[int] = []
-    compiled: dict[ir.Module, Code] = {}
-    shared: dict[int, Code] = {}
-    kept: list[BuiltProgram] = []
-    used: dict[str, MapSpec] = {}
+    linker = _Linker(target, excluded or {})
     names: list[str] = []
     for probe in probes:
-        name = _unique_name(probe.body.name, names)
-        names.append(name)
+        names.append(_unique_name(probe.body.name, names))
         for number, request in enumerate(probe.requests):
-            candidate, choice = _choose(name, number, request, target, excluded or {})
-            choices.append(choice)
-            if candidate is None:
-                continue
-            made = []
-            try:
-                found = list(_programs(probe, candidate, name, target, drop_counters))
-            except OpaqueArgument as error:
-                untyped = _without_types(candidate)
-                if untyped is None:
-                    raise
-                rejected = (*choice.rejected, (candidate.name, error.message))
-                choices[-1] = replace(choice, candidate=untyped.name, rejected=rejected)
-                found = list(_programs(probe, untyped, name, target, drop_counters))
-            # Each of them has the reasons of those before it. One that is built anew with scratch memory has more.
-            drop_counters = max([drop_counters, *(built.drop_counters for _, built in found)], key=len)
-            for attachment, built in found:
-                attach, program_type = attachment.attach, attachment.program_type
-                # Places of one signature share what was built; others may still come to equal code.
-                code = shared.get(id(built))
-                if code is None:
-                    kept.append(built)
-                    needed, code = _code(probe, attachment, target, name, built, compiled, drop_counters)
-                    shared[id(built)] = code
-                    for spec in needed.values():
-                        used[spec.name] = _larger(used.get(spec.name, spec), spec)
-                made.append((attach, program_type, code))
-            for attach, program_type, code in _coalesced(made):
-                attributes = attach.program_context().load_attributes(target)
-                programs.append(
-                    ProgramSpec(
-                        name,
-                        program_type,
-                        code,
-                        attach,
-                        expected_attach_type=(
-                            attach.attach_type if attributes.attach_type is None else attributes.attach_type
-                        ),
-                        attach_btf=attributes.attach_btf,
-                        attach_module=attributes.module,
-                        flags=attach.load_flags,
-                    )
-                )
-                chosen.append(len(choices) - 1)
+            linker.link(probe, names[-1], number, request)
+    drop_counters = linker.drop_counters
     drops = drop_counters.spec()
     specs = {spec.name: spec for each in maps for spec in each.specs()}
     # Maps that entities made for themselves come after the author's.
-    for name, spec in used.items():
+    for name, spec in linker.used.items():
         specs.setdefault(name, spec)
     if drops is not None:
         specs[drops.name] = drops
-    return ModuleSpec(tuple(specs.values()), tuple(programs), tuple(choices), tuple(chosen)), drop_counters.reasons
+    made = ModuleSpec(tuple(specs.values()), tuple(linker.programs), tuple(linker.choices), tuple(linker.chosen))
+    return made, drop_counters.reasons
 
 
-def _code(
-    probe: AnyProbe,
-    attachment: Attachment,
-    target: Target,
-    name: str,
-    built: BuiltProgram,
-    compiled: dict[ir.Module, Code],
-    drop_counters: DropCounters,
-) -> tuple[Mapping[str, MapSpec], Code]:
-    """The maps and the code of a built program, built anew with scratch memory if its stack has no room for records.
+class _Linker:
+    """The programs and choices of a module, and the maps that they use, while requests are linked one by one."""
 
-    What that may drop is added to `drop_counters`.
-    """
-    code = compiled.get(built.module)
-    if code is not None:
-        return built.maps, code
-    module, maps = built.module, built.maps
-    try:
-        made = compile_module(module, target)
-    except CompileError:
-        from pyebpf.builder.scratch import LARGE
+    def __init__(self, target: Target, excluded: Excluded) -> None:
+        self.drop_counters = DropCounters()
+        self.programs: list[ProgramSpec] = []
+        self.choices: list[Choice] = []
+        self.chosen: list[int] = []
+        #: Maps that entities made for themselves.
+        self.used: dict[str, MapSpec] = {}
+        self._target = target
+        self._excluded = excluded
+        self._compiled: dict[ir.Module, Code] = {}
+        #: What was built and its code, by the id of the former.
+        self._shared: dict[int, tuple[BuiltProgram, Code]] = {}
 
-        if all(slot.size < LARGE for function in module.functions for slot in function.slots):
-            raise
-        fitting = build_program(attachment.body_for(probe.body), attachment, target, drop_counters, name, scratch=True)
-        for reason in fitting.drop_counters.reasons:
-            drop_counters.index(reason)
-        maps, made = fitting.maps, compile_module(fitting.module, target)
-    code = replace(made, global_functions=built.global_functions) if built.global_functions else made
-    compiled[module] = code
-    return maps, code
+    def link(self, probe: AnyProbe, name: str, number: int, request: Request) -> None:
+        """Compile the programs of one request of a probe, by the best candidate that the target has."""
+        candidate, choice = _choose(name, number, request, self._target, self._excluded)
+        self.choices.append(choice)
+        if candidate is None:
+            return
+        found = self._built(probe, candidate, name)
+        # Each of them has the reasons of those before it. One that is built anew with scratch memory has more.
+        self.drop_counters = max([self.drop_counters, *(built.drop_counters for _, built in found)], key=len)
+        made = [(each.attach, each.program_type, self._code(probe, each, name, built)) for each, built in found]
+        for attach, program_type, code in _coalesced(made):
+            self.programs.append(_program_spec(name, attach, program_type, code, self._target))
+            self.chosen.append(len(self.choices) - 1)
+
+    def _built(self, probe: AnyProbe, candidate: Candidate, name: str) -> list[tuple[Attachment, BuiltProgram]]:
+        """The programs of a candidate; without types where the verifier would refuse an argument with its own."""
+        try:
+            return list(_programs(probe, candidate, name, self._target, self.drop_counters))
+        except OpaqueArgument as error:
+            untyped = _without_types(candidate)
+            if untyped is None:
+                raise
+            choice = self.choices[-1]
+            rejected = (*choice.rejected, (candidate.name, error.message))
+            self.choices[-1] = replace(choice, candidate=untyped.name, rejected=rejected)
+            return list(_programs(probe, untyped, name, self._target, self.drop_counters))
+
+    def _code(self, probe: AnyProbe, attachment: Attachment, name: str, built: BuiltProgram) -> Code:
+        """The code of what was built: places of one signature share it; others may still come to equal code."""
+        if id(built) in self._shared:
+            return self._shared[id(built)][1]
+        maps: Mapping[str, MapSpec] = built.maps
+        code = self._compiled.get(built.module)
+        if code is None:
+            maps, code = self._compile(probe, attachment, name, built)
+        self._shared[id(built)] = built, code
+        for spec in maps.values():
+            self.used[spec.name] = _larger(self.used.get(spec.name, spec), spec)
+        return code
+
+    def _compile(
+        self, probe: AnyProbe, attachment: Attachment, name: str, built: BuiltProgram
+    ) -> tuple[Mapping[str, MapSpec], Code]:
+        """Maps and code of a built program, built anew with scratch memory if its stack has no room for records."""
+        module, maps = built.module, built.maps
+        try:
+            made = compile_module(module, self._target)
+        except CompileError:
+            from pyebpf.builder.scratch import LARGE
+
+            if all(slot.size < LARGE for function in module.functions for slot in function.slots):
+                raise
+            body = attachment.body_for(probe.body)
+            fitting = build_program(body, attachment, self._target, self.drop_counters, name, scratch=True)
+            for reason in fitting.drop_counters.reasons:
+                self.drop_counters.index(reason)
+            maps, made = fitting.maps, compile_module(fitting.module, self._target)
+        code = replace(made, global_functions=built.global_functions) if built.global_functions else made
+        self._compiled[module] = code
+        return maps, code
+
+
+def _program_spec(name: str, attach: AttachSpec, program_type: ProgramType, code: Code, target: Target) -> ProgramSpec:
+    attributes = attach.program_context().load_attributes(target)
+    return ProgramSpec(
+        name,
+        program_type,
+        code,
+        attach,
+        expected_attach_type=attach.attach_type if attributes.attach_type is None else attributes.attach_type,
+        attach_btf=attributes.attach_btf,
+        attach_module=attributes.module,
+        flags=attach.load_flags,
+    )
 
 
 def _larger(one: MapSpec, other: MapSpec) -> MapSpec:
