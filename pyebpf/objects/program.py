@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.closing import Closing
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.kernel.info import ProgramInfo
     from pyebpf.objects.map import KernelMap
+    from pyebpf.specs import AttachSpec
 
 __all__ = ["Program"]
 
@@ -136,79 +139,86 @@ def _vmlinux() -> Btf:
 
 
 def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_array: bytes) -> Descriptor:
-    from pyebpf.verifier.log import has_states
-
-    code = encode(instructions)
     debug = debug_info(spec.code)
-    module = None
-    if spec.attach_module:
-        from pyebpf.kernel.btf_objects import module_btf
+    with ExitStack() as held:
+        attach_fd, attach_btf = _attach_target(spec, held)
+        if spec.code.btf is None:
+            btf = bpf.btf_load(debug.btf).descriptor
+        else:
+            from pyebpf.objects.btf import shared_btf
 
-        module = module_btf(spec.attach_module)
-    attach_fd, attach_btf = module.fileno() if module is not None else 0, spec.attach_btf
-    if spec.type is ProgramType.EXT:
-        attach_fd, attach_btf = _replaced(spec.attach)
-    ifindex = 0
-    if spec.attach is not None and spec.attach.device:
-        from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
-
-        ifindex = interface_index(spec.attach.device)
-    if spec.code.btf is None:
-        btf = bpf.btf_load(debug.btf).descriptor
-    else:
-        from pyebpf.objects.btf import shared_btf
-
-        btf = shared_btf(debug.btf)
-    try:
+            btf = shared_btf(debug.btf)
         # Without BTF (not permitted, or a kernel that has none) the program is loaded all the same.
         described = btf is not None
-
-        def attempt(log_level: int, log_size: int) -> bpf.LoadResult:
-            return bpf.prog_load(
-                spec.type,
-                code,
-                license=spec.license,
-                name=kernel_name(name),
-                expected_attach_type=spec.expected_attach_type,
-                flags=spec.flags,
-                attach_btf_id=attach_btf,
-                attach_fd=attach_fd,
-                btf_fd=btf.fileno() if btf is not None else 0,
-                func_info=debug.func_info if described else b"",
-                line_info=debug.line_info if described else b"",
-                fd_array=fd_array,
-                ifindex=ifindex,
-                log_level=log_level,
-                log_size=log_size,
-            )
-
+        if btf is not None:
+            held.callback(btf.close)
+        attempt = partial(
+            bpf.prog_load,
+            spec.type,
+            encode(instructions),
+            license=spec.license,
+            name=kernel_name(name),
+            expected_attach_type=spec.expected_attach_type,
+            flags=spec.flags,
+            attach_btf_id=attach_btf,
+            attach_fd=attach_fd,
+            btf_fd=btf.fileno() if btf is not None else 0,
+            func_info=debug.func_info if described else b"",
+            line_info=debug.line_info if described else b"",
+            fd_array=fd_array,
+            ifindex=_interface(spec),
+        )
         # A log that does not fit makes a good program fail, and writing one takes time: first without.
-        result = attempt(0, 0)
+        first = attempt()
+        result = first if first.descriptor is not None else _with_log(attempt)
+        # Accepted the second time: it was refused for a passing reason, memory or a signal.
         if result.descriptor is not None:
             return result.descriptor
-        first_errno, size = result.errno, _FIRST_LOG
-        while True:
-            result = attempt(1, size)
-            if result.descriptor is not None:
-                return result.descriptor  # refused the first time for a passing reason: memory, a signal
-            if result.errno != errno.ENOSPC or size >= _MAX_LOG:
-                break
-            # Linux 6.1 does not tell the true size.
-            size = min(max(2 * size, result.true_size), _MAX_LOG)
-        if not has_states(result.log):
-            fuller = attempt(2, size)
-            if fuller.errno != errno.ENOSPC and fuller.log:
-                result = fuller
-        raise _refusal(spec, instructions, result.log, first_errno)
-    finally:
-        for descriptor in (btf, module):
-            if descriptor is not None:
-                descriptor.close()
+        raise _refusal(spec, instructions, result.log, first.errno)
 
 
-def _replaced(place: Any) -> tuple[int, int]:
+def _with_log(attempt: Callable[..., bpf.LoadResult]) -> bpf.LoadResult:
+    """Load once more, with a log that fits, and with the verifier's states if it told none."""
+    from pyebpf.verifier.log import has_states
+
+    size = _FIRST_LOG
+    while (result := attempt(log_level=1, log_size=size)).errno == errno.ENOSPC and size < _MAX_LOG:
+        # Linux 6.1 does not tell the true size.
+        size = min(max(2 * size, result.true_size), _MAX_LOG)
+    if result.descriptor is None and not has_states(result.log):
+        fuller = attempt(log_level=2, log_size=size)
+        if fuller.errno != errno.ENOSPC and fuller.log:
+            return fuller
+    return result
+
+
+def _attach_target(spec: ProgramSpec, held: ExitStack) -> tuple[int, int]:
+    """The descriptor of a module's BTF or of the program to replace, 0 for neither, and the BTF id in it."""
+    if spec.type is ProgramType.EXT:
+        return _replaced(spec.attach)
+    if not spec.attach_module:
+        return 0, spec.attach_btf
+    from pyebpf.kernel.btf_objects import module_btf
+
+    module = module_btf(spec.attach_module)
+    held.callback(module.close)
+    return module.fileno(), spec.attach_btf
+
+
+def _interface(spec: ProgramSpec) -> int:
+    """The index of the one interface that a program is loaded for; 0 for any."""
+    if spec.attach is None or not spec.attach.device:
+        return 0
+    from pyebpf.kernel.interfaces import interface_index  # imports socket, which most programs do without
+
+    return interface_index(spec.attach.device)
+
+
+def _replaced(place: AttachSpec | None) -> tuple[int, int]:
     """Descriptor of the program that a function is replaced of (`Freplace`), and the function's BTF id there."""
-    if place is None:
+    from pyebpf.attach.freplace import Freplace
+
+    if not isinstance(place, Freplace):
         raise InvalidValue("a program of type EXT replaces a function: give its ProgramSpec a Freplace as `attach`")
     program: Program = place.loaded
     code = program.spec.code
