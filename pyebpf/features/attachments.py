@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyebpf.asm import encode
 from pyebpf.dataclass import dataclass
 from pyebpf.features.loading import Load, attempt, finish, forbidden, target_of
-from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
+from pyebpf.features.support import Support, from_errno, from_refusal
 from pyebpf.features.trampolines import TRAMPOLINES
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
@@ -171,7 +171,7 @@ class _SocketOption:
             try:
                 own.setsockopt(socket.SOL_SOCKET, self.option, program.fileno())
             except OSError as error:
-                return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+                return from_refusal(error)
         return Support.YES
 
 
@@ -257,7 +257,7 @@ def _load(program_type: ProgramType, load: Load, btf: Callable[[], Btf] | None) 
 def _judged(error: OSError, yes: tuple[int, ...]) -> Support:
     if error.errno in yes:
         return Support.YES
-    return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+    return from_refusal(error)
 
 
 def _functions() -> tuple[bytes, object]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.asm import encode
 from pyebpf.features.loading import finish
-from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
+from pyebpf.features.support import Support, from_errno, from_refusal
 from pyebpf.kernel import bpf
 from pyebpf.kernel.iproute import add_bpf_filter, add_clsact, iproute
 from pyebpf.kernel.rtnetlink import open_rtnetlink, set_xdp
@@ -34,7 +34,7 @@ def xdp(_: Callable[[], Btf] | None) -> Support:
         except OSError as error:
             if error.errno == errno.EBADF:
                 return Support.YES
-            return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+            return from_refusal(error)
     return Support.NO  # such a request is not even read
 
 
@@ -68,5 +68,5 @@ def _clsact_in_its_own_namespace() -> Support:
                 add_clsact(requests, _LOOPBACK)
                 add_bpf_filter(requests, _LOOPBACK, "ingress", program.fileno(), "probe", priority=1)
         except OSError as error:
-            return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+            return from_refusal(error)
     return Support.YES

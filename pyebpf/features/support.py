@@ -7,7 +7,7 @@ from enum import Enum
 
 from pyebpf.uapi.errnos import ENOTSUPP
 
-__all__ = ["TRANSIENT_ERRNOS", "Support", "from_errno"]
+__all__ = ["TRANSIENT_ERRNOS", "Support", "from_errno", "from_refusal"]
 
 
 class Support(Enum):
@@ -34,3 +34,8 @@ def from_errno(number: int) -> Support:
     if number == 0:
         return Support.YES
     return Support.NO if number in _NO else Support.UNKNOWN
+
+
+def from_refusal(error: OSError) -> Support:
+    """The answer where every refusal means no, but one that speaks of the moment."""
+    return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO

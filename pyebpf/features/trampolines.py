@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyebpf.asm import encode
 from pyebpf.dataclass import dataclass
 from pyebpf.features.loading import Load, attempt, finish, forbidden, target_of
-from pyebpf.features.support import TRANSIENT_ERRNOS, Support
+from pyebpf.features.support import Support, from_refusal
 from pyebpf.kernel import bpf
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
@@ -98,7 +98,7 @@ def _attached(program: int, attach_type: AttachType) -> Support:
                 raise
             bpf.raw_tracepoint_open(program).close()  # before Linux 5.18 only so
     except OSError as error:
-        return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+        return from_refusal(error)
     return Support.YES
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.asm import build
 from pyebpf.errors import NotFound, NotPermitted
 from pyebpf.features.loading import LOADS, Load, attempt, finish, forbidden, target_of
-from pyebpf.features.support import TRANSIENT_ERRNOS, Support, from_errno
+from pyebpf.features.support import Support, from_errno, from_refusal
 from pyebpf.kernel import bpf
 from pyebpf.kernel.btf_files import btf_modules, read_btf
 from pyebpf.kernel.btf_objects import module_btf
@@ -180,7 +180,7 @@ def _struct_ops() -> Support:
     except OSError as error:
         if error.errno == ENOTSUPP:
             return Support.YES
-        return Support.UNKNOWN if error.errno in TRANSIENT_ERRNOS else Support.NO
+        return from_refusal(error)
     return Support.YES
 
 
