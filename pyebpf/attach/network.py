@@ -51,7 +51,27 @@ def _interface(where: str, interface: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Xdp(AttachSpec):
+class OnInterface(AttachSpec):
+    """A program on packets of a network interface; without its name, one named later."""
+
+    interface: str = ""
+
+    @property
+    def target(self) -> str:
+        return self.interface
+
+    @property
+    def is_deferred(self) -> bool:
+        return not self.interface
+
+    @property
+    def shown(self) -> str:
+        """The interface, for messages."""
+        return self.interface or "(any interface)"
+
+
+@dataclass(frozen=True, slots=True)
+class Xdp(OnInterface):
     """XDP on an interface, before the kernel makes an sk_buff of a frame.
 
     `mode` is "native" (the driver's), "generic" (the stack's, slower, any interface), or "": native where the driver
@@ -60,7 +80,6 @@ class Xdp(AttachSpec):
     frame.
     """
 
-    interface: str = ""
     mode: str = ""
     frags: bool = False
     netlink: bool = False
@@ -70,7 +89,7 @@ class Xdp(AttachSpec):
     attach_type = AttachType.XDP
 
     def __str__(self) -> str:
-        return f"xdp {self.interface or '(any interface)'}{f' ({self.mode})' if self.mode else ''}"
+        return f"xdp {self.shown}{f' ({self.mode})' if self.mode else ''}"
 
     @property
     def load_flags(self) -> int:
@@ -85,14 +104,6 @@ class Xdp(AttachSpec):
         if self.hints:
             return _HINTS
         return _FRAGS if self.frags else None
-
-    @property
-    def target(self) -> str:
-        return self.interface
-
-    @property
-    def is_deferred(self) -> bool:
-        return not self.interface
 
     @property
     def named_after_owner(self) -> bool:
@@ -116,24 +127,15 @@ def _one_of(what: str, value: object, known: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tc(AttachSpec):
+class _Tc(OnInterface):
     """A program for sk_buffs that come in at an interface ("ingress") or go out ("egress")."""
 
-    interface: str = ""
     direction: str = "ingress"
 
     program_type = ProgramType.SCHED_CLS
 
     def __str__(self) -> str:
-        return f"tc {self.interface or '(any interface)'} {self.direction}"
-
-    @property
-    def target(self) -> str:
-        return self.interface
-
-    @property
-    def is_deferred(self) -> bool:
-        return not self.interface
+        return f"tc {self.shown} {self.direction}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class Tcx(_Tc):
     netkit: bool = False
 
     def __str__(self) -> str:
-        where = f"{self.interface or '(any interface)'} {self.direction}"
+        where = f"{self.shown} {self.direction}"
         return f"netkit {where}" if self.netkit else f"tcx {where}"
 
     @property
@@ -174,7 +176,7 @@ class Clsact(_Tc):
     priority: int = 0
 
     def __str__(self) -> str:
-        return f"clsact {self.interface or '(any interface)'} {self.direction}"
+        return f"clsact {self.shown} {self.direction}"
 
     def with_target(self, *place: Any, **options: Any) -> Clsact:
         """`attach("eth0")`."""

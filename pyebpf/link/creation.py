@@ -66,6 +66,7 @@ def link_error(
     `meanings` says what each errno stands for there; in its texts {target} is the place, whose fields may be named
     ({target.interface}), and `words` fill in others.
     """
+    from pyebpf.attach.network import OnInterface
     from pyebpf.features.requirements import lacking
     from pyebpf.kernel.interfaces import has_interface
 
@@ -73,9 +74,9 @@ def link_error(
     doing = f"attaching {program.name} to {target}"
     if missing := lacking(target, doing, number):
         return missing
-    interface = getattr(target, "interface", "")
-    if interface and not has_interface(interface):  # to XDP's links that is EINVAL, to others ENODEV
-        return NotFound(f"{doing}: {interface} has just disappeared ({errno_name(number)})")
+    # To XDP's links a missing interface is EINVAL, to others ENODEV.
+    if isinstance(target, OnInterface) and target.interface and not has_interface(target.interface):
+        return NotFound(f"{doing}: {target.interface} has just disappeared ({errno_name(number)})")
     texts: dict[int, str | KernelError] = {}
     meaning = meanings.get(number)
     if isinstance(meaning, SpecificError):
