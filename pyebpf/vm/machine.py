@@ -226,21 +226,7 @@ class Machine:
         would refuse, as it happens.
         """
         loaded = program if isinstance(program, LoadedProgram) else self.load(program, program_type=program_type)
-        for name, data in (("context", context), ("packet", packet)):
-            if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
-                raise InvalidValue(f"{name} is bytes, not {type(data).__name__}")
-        region: Region | None = None
-        self.packet = None
-        if packet is not None:
-            xdp = loaded.program_type is ProgramType.XDP
-            self.packet = Packet(
-                packet, fields or {}, xdp=xdp, writable=loaded.program_type is not ProgramType.SOCKET_FILTER
-            )
-            self.memory.add(self.packet.region)
-            self.packet.refer()
-            region = self.packet.context
-        elif context is not None:
-            region = plain_context(loaded.program_type, context)
+        region = self._context(loaded.program_type, context, packet, fields or {})
         if region is not None:
             arguments = (self.memory.add(region),)
         self.printed.clear()
@@ -253,17 +239,7 @@ class Machine:
             value = loaded.start(*(arguments or (0,)))
             self._released()
         finally:
-            self.locked = None
-            self.iterators.clear()
-            self.dynptrs.clear()
-            self.sockets.held.clear()
-            self.acquired.clear()
-            for mask in self.cpumasks.values():
-                self.memory.remove(mask)
-            self.cpumasks.clear()
-            for each in (region, self.packet.region if self.packet is not None else None):
-                if each is not None:
-                    self.memory.remove(each)
+            self._forget(region)
         return Result(
             value,
             self.maps,
@@ -275,7 +251,38 @@ class Machine:
             loaded.translation.instructions,
         )
 
+    def _context(
+        self, kind: ProgramType | None, context: bytes | None, packet: bytes | None, fields: Mapping[str, int]
+    ) -> Region | None:
+        """The region of the context; None where the program has none. The packet is there from now on."""
+        for name, data in (("context", context), ("packet", packet)):
+            if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
+                raise InvalidValue(f"{name} is bytes, not {type(data).__name__}")
+        self.packet = None
+        if packet is not None:
+            writable = kind is not ProgramType.SOCKET_FILTER
+            self.packet = Packet(packet, fields, xdp=kind is ProgramType.XDP, writable=writable)
+            self.memory.add(self.packet.region)
+            self.packet.refer()
+            return self.packet.context
+        return None if context is None else plain_context(kind, context)
+
+    def _forget(self, context: Region | None) -> None:
+        """Let go of what a program held, and take away its context and packet."""
+        self.locked = None
+        self.iterators.clear()
+        self.dynptrs.clear()
+        self.sockets.held.clear()
+        self.acquired.clear()
+        for mask in self.cpumasks.values():
+            self.memory.remove(mask)
+        self.cpumasks.clear()
+        for each in (context, self.packet.region if self.packet is not None else None):
+            if each is not None:
+                self.memory.remove(each)
+
     def _released(self) -> None:
+        """Check that a program gave back what it held: as the verifier would, by VmError."""
         for each in self.maps.values():
             if isinstance(each, RingBufferMap) and each.unfinished:
                 raise VmError(
