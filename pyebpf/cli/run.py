@@ -14,7 +14,7 @@ from pyebpf.cli.drops import Drops
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import Signals
-from pyebpf.errors import CompileError, NotFound, PyebpfError
+from pyebpf.errors import CompileError, NotFound, PyebpfError, VerifierError
 from pyebpf.output.columns import TIME, Column, plain
 from pyebpf.output.sink import Sink
 from pyebpf.output.timestamps import Timestamps
@@ -50,9 +50,8 @@ def run_tool(tool: AnyTool, arguments: list[str]) -> int:
             else:
                 _trace(tool, options, common, sink, stop, signals)
         except PyebpfError as error:
-            log = getattr(error, "log", "")
-            if common.verbose and log:
-                note(log.rstrip("\n"))
+            if common.verbose and isinstance(error, VerifierError) and error.log:
+                note(error.log.rstrip("\n"))
             if isinstance(error, CompileError) and not common.verbose:
                 # What this kernel lacks matters to who runs a tool, not the line of the tool that asks for it.
                 raise CompileError(error.message) from error

@@ -93,7 +93,7 @@ def attach_places(
     program: Program, target: Uprobe | Usdt, what: str, located: ProbeLocations, cookies: Sequence[int]
 ) -> Link:
     """An event for each place, with its cookie."""
-    returns = getattr(target, "returns", False)
+    returns = isinstance(target, Uprobe) and target.returns
     links: list[Descriptor] = []
     held: list[Descriptor] = []
     missing: list[ProbeOffset] = []
@@ -223,7 +223,7 @@ def _link(
     program: Program, target: UprobeMulti | Usdt, what: str, path: str, places: Sequence[tuple[ProbeOffset, int]]
 ) -> Descriptor:
     """One link for places with their cookies. Raises OSError."""
-    returns, kind = getattr(target, "returns", False), program.spec.expected_attach_type
+    returns, kind = isinstance(target, Uprobe) and target.returns, program.spec.expected_attach_type
     offsets = _numbers(place.offset for place, _ in places)
     counters = _numbers(place.ref_ctr for place, _ in places)
     marks = _numbers(program.spec.cookie or cookie for _, cookie in places)

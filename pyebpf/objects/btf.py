@@ -71,11 +71,7 @@ class _Describer:
             return self._array(builder.add_int("char", 1, char=True), kind.length)
         if isinstance(kind, BytesType | ArrayType):
             return self._array(self.add(kind.element), kind.length)
-        describe = getattr(kind, "describe_btf", None)
-        if describe is not None:
-            number: int = describe(builder)
-            return number
-        return self._array(builder.add_int("__u8", 1), kind.size)
+        return kind.describe_btf(builder)
 
     def _array(self, element: int, length: int) -> int:
         return self.builder.add_array(element, self.builder.add_int("__u32", 4), length)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyebpf.btf import BtfBuilder
+
 __all__ = ["Type"]
 
 
@@ -36,6 +38,10 @@ class Type(ABC):
     @abstractmethod
     def scatter(self, value: object) -> list[Any]:
         """Return the `count` plain values of a Python value; InvalidValue if it does not fit."""
+
+    def describe_btf(self, builder: BtfBuilder) -> int:
+        """Add the type to BTF, and return its id: bytes, unless there is more to say."""
+        return builder.add_array(builder.add_int("__u8", 1), builder.add_int("__u32", 4), self.size)
 
     def as_key(self) -> Type:
         """Return the type whose Python values can be keys of a dictionary: arrays are tuples in them."""

@@ -36,7 +36,6 @@ class EnumType(Type):
         return self.integer.scatter(value)
 
     def describe_btf(self, builder: BtfBuilder) -> int:
-        """Add the enumeration to BTF; its id."""
         add = builder.add_enum64 if self.size == 8 else builder.add_enum
         return add(self.name, self.size, self._values().items(), signed=self.integer.signed)
 

@@ -74,7 +74,6 @@ class PrefixType(Type):
         raise InvalidValue(f"{value!r} does not fit {self.name}: give (bits, {self.address_size} bytes)")
 
     def describe_btf(self, builder: BtfBuilder) -> int:
-        """Add the structure to BTF; its id."""
         length, byte = builder.add_int("__u32", 4), builder.add_int("__u8", 1)
         data = builder.add_array(byte, length, self.address_size)
         return builder.add_struct(self.name, self.size, [("prefixlen", length, 0, 0), ("data", data, 32, 0)])

@@ -39,7 +39,6 @@ class SpecialType(Type):
         return [bytes(self.size)]
 
     def describe_btf(self, builder: BtfBuilder) -> int:
-        """Add the structure to BTF as the kernel knows it; its id."""
         word = builder.add_int("__u32" if self.align == 4 else "__u64", self.align)
         count = self.size // self.align
         member = word if count == 1 else builder.add_array(word, builder.add_int("__u32", 4), count)

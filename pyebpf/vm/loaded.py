@@ -11,7 +11,7 @@ from pyebpf.uapi.helper_ids import TAIL_CALL
 from pyebpf.uapi.helpers import helper_name
 from pyebpf.vm.flow import FRAME_SIZE
 from pyebpf.vm.maps.arena import ArenaMap
-from pyebpf.vm.memory import Region
+from pyebpf.vm.memory import Refusal, Region
 from pyebpf.vm.translate import SCOPE, SOURCE_NAME, translate
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class LoadedProgram:
             return instruction.src.name
         if instruction.op.name != "call":
             return instruction.dst.name
-        address = getattr(error, "address", 0)
+        address = error.address if isinstance(error, Refusal) else 0
         return next((name.upper() for name, value in error.registers.items() if value == address), "R1")
 
     def executed(self, blocks: Sequence[int]) -> tuple[int, ...]:
