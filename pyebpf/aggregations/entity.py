@@ -84,7 +84,7 @@ class Aggregation(Entity, Generic[R]):
     def describe(self) -> str:
         return f"{self.type.name} {self.current_name()}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if self.key is not None:
             p.fail(f"{self.describe()} has a value for each key: write {self.current_name()}[key].{name}(…)")
         return method_of(p, self, name, {"add": self._add} if self.type.default is None else {"add": self._add_default})
@@ -188,7 +188,7 @@ class _Entry(RunTimeValue):
     def describe(self) -> str:
         return f"an entry of {self.owner.describe()}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         default = self.owner.type.default
         return method_of(p, self, name, {"add": self._add} if default is None else {"add": self._add_default})
 

@@ -199,7 +199,7 @@ class _ReturnContext(ProgramContext[Any]):
             typed = self._entry.parameter(p, name, annotation, position)
         return typed.with_ssa_values((self._kept[name],))
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         p.fail(f"ctx.{name}: of a call only parameters are kept from its entry: make {name} one, def probe({name}, …)")
 
 

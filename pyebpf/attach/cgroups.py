@@ -162,7 +162,7 @@ class CgroupAttachSpec(AttachSpec):
     def is_deferred(self) -> bool:
         return not self.path
 
-    def with_target(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: object, **options: object) -> Self:
         """`probe.attach(path)`: the directory, as text, as a path, or as what has its descriptor."""
         if not self.is_deferred:
             AttachSpec.with_target(self, *place, **options)

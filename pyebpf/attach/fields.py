@@ -261,7 +261,7 @@ class NestedStruct(RunTimeValue):
             return Always(holds=False)
         return Compare(Relation.EQ, null_check, p.b.const(0), null_check=True)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return self.table.read(p, self._address(p), name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
@@ -294,7 +294,7 @@ class StructContext(ProgramContext[S]):
         """The packet, or other memory between two pointers of the struct, that programs see."""
         return None
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if name in ("packet", self.memory_name):
             memory = self.memory()
             if memory is not None:

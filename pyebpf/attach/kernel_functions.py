@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.attach import registers
 from pyebpf.attach.call_arguments import call_argument_type
@@ -268,7 +268,7 @@ class FunctionProgramContext(ProgramContext[S]):
         has = f"it has {', '.join(names)}" if names else "it has none"
         p.fail(f"{known.name}() has no parameter {plain}{closest(plain, names)}: {has}")
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         """`ctx.name` is what the parameter `name` would be; what is none, is the kind's own affair."""
         known, plain = self.callee(p.target), plain_name(name)
         names = [each.name for each in known.passed or ()] if not known.call else _call_arguments(p.target, known)
@@ -345,7 +345,7 @@ class FunctionProgramContext(ProgramContext[S]):
         """64 bits of what the function returns."""
         raise NotImplementedError
 
-    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
+    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> object:
         """An argument, or the result, of a type that BTF gives."""
         raise NotImplementedError
 

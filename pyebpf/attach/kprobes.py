@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.attach import registers, sessions
 from pyebpf.attach.decorators import Decorators
@@ -109,7 +109,7 @@ class _RegisterProgramContext(FunctionProgramContext[S]):
     def result(self, p: ProgramBuilder, known: TracedFunction) -> ir.Value:
         return registers.result(p)
 
-    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
+    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> object:
         register = registers.result(p) if result else registers.argument(p, slot, Space.KERNEL)
         return from_register(p, register, type_, trusted=False)
 
@@ -184,7 +184,7 @@ class KprobeMultiProgramContext(_RegisterProgramContext[KprobeMulti]):
     def return_range(self) -> tuple[int, int] | None:
         return sessions.RESULTS if self.attach.session else None
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if self.attach.session and name == sessions.IS_RETURN:
             return sessions.is_return(p)
         if self.attach.session and name == sessions.COOKIE:

@@ -109,7 +109,7 @@ class Xdp(OnInterface):
     def named_after_owner(self) -> bool:
         return self.netlink
 
-    def with_target(self, *place: Any, **options: Any) -> Xdp:
+    def with_target(self, *place: object, **options: object) -> Xdp:
         """`attach("eth0", mode="generic")`."""
         mode = options.pop("mode", self.mode)
         if len(place) != 1 or options:
@@ -158,7 +158,7 @@ class Tcx(_Tc):
     def requirement(self) -> KernelRequirement:
         return _NETKIT if self.netkit else _TCX
 
-    def with_target(self, *place: Any, **options: Any) -> Tcx:
+    def with_target(self, *place: object, **options: object) -> Tcx:
         """`attach("eth0")`, `attach("eth0", first=True)`, `attach("eth0", before=id)`, `attach("eth0", after=id)`."""
         known = {name: options.pop(name) for name in ("before", "after", "first") if name in options}
         if len(place) != 1 or options:
@@ -178,7 +178,7 @@ class Clsact(_Tc):
     def __str__(self) -> str:
         return f"clsact {self.shown} {self.direction}"
 
-    def with_target(self, *place: Any, **options: Any) -> Clsact:
+    def with_target(self, *place: object, **options: object) -> Clsact:
         """`attach("eth0")`."""
         priority = options.pop("priority", self.priority)
         if len(place) != 1 or options:
@@ -200,7 +200,7 @@ XDP_FIELDS = {"ingress_ifindex": 12, "rx_queue_index": 16}
 class XdpProgramContext(ProgramContext[Xdp]):
     """`ctx.packet`, the metadata in front of it, and where the frame came in."""
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if name == "packet":
             return Packet(XDP_ENDS, None, writable=True)
         if name == "data_meta":
@@ -222,7 +222,7 @@ class TcProgramContext(SkBuffProgramContext[Tcx | Clsact]):
 
     changes = True
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return metadata(META_ENDS) if name == "data_meta" else super().attribute(p, name)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.operations import to_int
@@ -26,14 +26,14 @@ IS_RETURN, COOKIE = "is_return", "cookie"
 RESULTS = 0, 1
 
 
-def is_return(p: ProgramBuilder) -> Any:
+def is_return(p: ProgramBuilder) -> Int:
     """`ctx.is_return`: 1 at the return, 0 at the entry."""
     found = p.b.emit(Op.ZEXT, _kfunc(p, "bpf_session_is_return"), size=1)
     p.b.assume_bounds(found, 0, 1)
     return Int(found, S64, INTEGERS["bool"])
 
 
-def cookie(p: ProgramBuilder) -> Any:
+def cookie(p: ProgramBuilder) -> Int:
     """`ctx.cookie`: a u64, 0 at the entry."""
     return Int(p.b.load(_kfunc(p, "bpf_session_cookie", result=ValueType.POINTER), 0, 8), U64)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.values.lvalue import Lvalue
@@ -83,7 +83,7 @@ class SkBuffProgramContext(ProgramContext[S], Generic[S]):
     direct: ClassVar[bool] = True
     changes: ClassVar[bool] = False
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if name == "packet":
             return Packet(ENDS if self.direct else None, LENGTH, writable=self.changes)
         return self.field(p, name)

@@ -96,7 +96,7 @@ class SocketFilter(_OnSocket):
     def __str__(self) -> str:
         return f"{'reuseport' if self.reuseport else 'filter'}{self._suffix() or ' of a socket'}"
 
-    def with_target(self, *place: Any, **options: Any) -> SocketFilter:
+    def with_target(self, *place: object, **options: object) -> SocketFilter:
         """`probe.attach(socket)`, `probe.attach(socket, reuseport=True)`."""
         reuseport = bool(options.pop("reuseport", False))
         return replace(self, socket=_one(self, "socket", place, options), reuseport=reuseport)
@@ -120,7 +120,7 @@ class SkReuseport(_OnSocket):
     def attach_type(self) -> int:
         return AttachType.SK_REUSEPORT_SELECT_OR_MIGRATE if self.migrate else AttachType.SK_REUSEPORT_SELECT
 
-    def with_target(self, *place: Any, **options: Any) -> SkReuseport:
+    def with_target(self, *place: object, **options: object) -> SkReuseport:
         """`probe.attach(socket)`, any socket of the group."""
         return replace(self, socket=_one(self, "socket", place, options))
 
@@ -142,7 +142,7 @@ class _InNamespace(AttachSpec):
     def target(self) -> str:
         return self.netns
 
-    def with_target(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: object, **options: object) -> Self:
         """`probe.attach("/proc/PID/ns/net")`, or a name under /run/netns."""
         return replace(self, netns=network_namespace(_one(self, "namespace", place, options)))
 
@@ -185,7 +185,7 @@ class _OnMap(AttachSpec):
     def is_deferred(self) -> bool:
         return self.map is None
 
-    def with_target(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: object, **options: object) -> Self:
         """`probe.attach(map)`."""
         return replace(self, map=_one(self, "map", place, options))
 

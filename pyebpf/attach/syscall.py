@@ -64,7 +64,7 @@ class SyscallProgram(AttachSpec):
     def is_deferred(self) -> bool:
         return True
 
-    def with_target(self, *place: Any, **options: Any) -> AttachSpec:
+    def with_target(self, *place: object, **options: object) -> AttachSpec:
         """Raise InvalidValue: nothing starts it but `probe.run()`."""
         raise InvalidValue("a syscall program is not attached: run it, probe.run()")
 
@@ -88,7 +88,7 @@ class SyscallProgramContext(ProgramContext[SyscallProgram]):
     def field(self, p: ProgramBuilder, name: str) -> object:
         return self._record(p, name).attribute(p, name)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return self.field(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:

@@ -89,7 +89,7 @@ class TailCalledProgramContext(ProgramContext[TailCalled]):
     def field(self, p: ProgramBuilder, name: str) -> object:
         return self._like.field(p, name)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return self._like.attribute(p, name)
 
     def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:

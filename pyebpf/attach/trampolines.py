@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.attach import registers
 from pyebpf.attach.decorators import Decorators
@@ -183,7 +183,7 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
         saved = p.b.load(p.context, 0, 8, result=ValueType.POINTER)
         return p.b.load(saved, found.register_offset(found.call_arguments[position]), 8)
 
-    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> Any:
+    def value(self, p: ProgramBuilder, slot: int, type_: KernelType, *, nullable: bool, result: bool = False) -> object:
         element = type_.element
         # For `void *` and pointers to integers the verifier has a number.
         typed = type_.kind == "pointer" and element is not None and element.composite and element.size > 0

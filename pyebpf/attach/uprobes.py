@@ -120,7 +120,7 @@ class Uprobe(AttachSpec):
     def is_deferred(self) -> bool:
         return not self.functions
 
-    def with_target(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: object, **options: object) -> Self:
         """`with_target(binary, *functions, pid=-1, max_probes=…)`."""
         usage = f"attach(binary, *functions, pid=-1, max_probes={MAX_UPROBES})"
         if not self.is_deferred:
@@ -224,7 +224,7 @@ class UprobeSessionProgramContext(UprobeProgramContext):
             super().set_attribute(p, name, value)
 
 
-def cookie(p: ProgramBuilder) -> Any:
+def cookie(p: ProgramBuilder) -> Int:
     """`ctx.cookie`: which of the attachment's places it is, by its number in `link.places`."""
     # Since Linux commit 7adfc6c9b315 ("bpf: Add bpf_get_attach_cookie() BPF helper to access bpf_cookie value")
     # (in v5.15). Before, each place has a program of its own, whose map holds the number.

@@ -108,7 +108,7 @@ class Usdt(AttachSpec):
     def is_deferred(self) -> bool:
         return not self.binary
 
-    def with_target(self, *place: Any, **options: Any) -> Self:
+    def with_target(self, *place: object, **options: object) -> Self:
         """`at(binary, "provider:name", pid=-1)`; the name may be a pattern."""
         if not self.is_deferred:
             raise InvalidValue(f"{self} is attached by `with bpf:`, at the place that its decorator names")

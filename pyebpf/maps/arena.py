@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.lvalue import Lvalue
@@ -99,7 +99,7 @@ class Arena(LoadedMap):
     def describe(self) -> str:
         return f"the arena {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"at": self._at})
 
     def _at(self, p: ProgramBuilder, offset: object, type_: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.lvalue import temporary
@@ -40,7 +40,7 @@ class BloomFilter(Keyless, StoredBloomFilter[T], Generic[T]):
     def __init__(self, name: str, value: object, size: int, hashes: int) -> None:
         super().__init__(name, MapType.BLOOM_FILTER, value, size, hashes)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"add": self._add})
 
     def _add(self, p: ProgramBuilder, value: object) -> None:

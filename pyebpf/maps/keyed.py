@@ -106,7 +106,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
     def contains(self, p: ProgramBuilder, item: object) -> Test:
         return _non_null(p, self._find(p, item))
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if name in _USER_SIDE:
             adds = "adds an entry that is new by .add(k, v), and " if name == "setdefault" else ""
             p.fail(

@@ -90,7 +90,7 @@ class Storage(StoredStorage[V], KeyedMap[Any, V], Generic[V]):
     def describe(self) -> str:
         return f"the {self._owners.prefix} storage {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"get": self._get})
 
     def item(self, p: ProgramBuilder, index: object) -> NoReturn:

@@ -96,7 +96,7 @@ class MapOfMaps(StoredMapOfMaps[K], KeyedMap[K, Any], Generic[K, M]):
         inner = replace(self.template.spec, initial=(), frozen=False)
         return replace(super().spec, value=None, inner_map=inner, with_btf=False)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"get": self._get_map})
 
     def _get_map(self, p: ProgramBuilder, key: object) -> InnerMap:

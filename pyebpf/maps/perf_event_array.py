@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
@@ -66,7 +66,7 @@ class PerfBuffer(Buffer[T]):
     def describe(self) -> str:
         return f"the perf buffer {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"emit": self._emit})
 
     def _emit(self, p: ProgramBuilder, value: object) -> None:

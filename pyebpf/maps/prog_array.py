@@ -87,7 +87,7 @@ class ProgramArray(LoadedMap, StoredObjectArray[int]):
     def describe(self) -> str:
         return f"the program array {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"tail_call": self._tail_call})
 
     def _tail_call(self, p: ProgramBuilder, index: object) -> None:

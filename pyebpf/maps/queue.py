@@ -117,7 +117,7 @@ class QueueMap(Keyless, StoredQueue[T], Generic[T]):
 
     # -- in probes -----------------------------------------------------------------------------------------------------
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"push": self._push, "pop": self._pop, "peek": self._peek})
 
     def _push(self, p: ProgramBuilder, value: object, make_room: object = False) -> None:  # noqa: FBT002 - as a probe writes it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.methods import method_of
@@ -53,7 +53,7 @@ class RedirectMap(LoadedMap, StoredObjectArray[int]):
     def describe(self) -> str:
         return f"the {self.map_type.name.lower()} {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"redirect": self._redirect})
 
     def _redirect(self, p: ProgramBuilder, key: object, flags: object = 0) -> Int:

@@ -63,7 +63,7 @@ class RingBufferEntity(LoadedMap):
     def describe(self) -> str:
         return f"the ring buffer {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"emit": self.emit})
 
     def emit(self, p: ProgramBuilder, value: object) -> None:
@@ -116,7 +116,7 @@ class ByteRing(RingBufferEntity, Buffer[bytes]):
 
     # -- in probes -----------------------------------------------------------------------------------------------------
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"reserve": self._reserve})
 
     def _reserve(self, p: ProgramBuilder, size: object) -> Reservation:

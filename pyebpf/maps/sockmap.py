@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from errno import ENOENT
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -82,7 +82,7 @@ class SocketMap(LoadedMap, StoredObjectArray[K], Generic[K]):
     def describe(self) -> str:
         return f"the map of sockets {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         methods = {"redirect": self._redirect, "update": self._update, "select": self._select, "assign": self._assign}
         return method_of(p, self, name, methods)
 

@@ -54,7 +54,7 @@ class UserRingBuffer(LoadedMap, Generic[V]):
     def describe(self) -> str:
         return f"the user ring buffer {self.map_name}"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return method_of(p, self, name, {"drain": self._drain})
 
     def send(self, record: V) -> bool:
