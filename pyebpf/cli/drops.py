@@ -7,41 +7,18 @@ from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import note
 from pyebpf.output.escape import visible
+from pyebpf.tool.drops import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyebpf.tool import Tracer
 
-__all__ = ["Drops", "in_words"]
+__all__ = ["Drops"]
 
 REPORT_INTERVAL = 1.0  # seconds
 #: The reason of drops that a larger buffer prevents (pyebpf.maps.ringbuf.NO_ROOM).
 NO_ROOM = "ring buffer full"
-
-
-def in_words(dropped: Mapping[str, int], drop_labels: Mapping[str, str]) -> dict[str, int]:
-    """Drops by reason without the tool's own names of maps and probes, which mean nothing to whoever runs it.
-
-    `drop_labels` names the entries of each map. "MAP: reason" and "PROBE: reason" become what was dropped, and why;
-    hidden maps, whose reasons tell it all, and attach points ("tracepoint ...: missed by the kernel") are no such
-    names.
-    """
-    found: dict[str, int] = {}
-    for text, count in dropped.items():
-        named = max((name for name in drop_labels if text.startswith(f"{name}: ")), key=len, default="")
-        name, colon, reason = (named, ":", text[len(named) + 2 :]) if named else text.partition(": ")
-        if named:
-            words = f"{drop_labels[named]}: {reason}"
-        elif colon and name.startswith("."):
-            words = reason
-        elif colon and name.isidentifier():
-            words = f"events: {reason}"
-        else:
-            words = text
-        if count:
-            found[words] = found.get(words, 0) + count
-    return found
 
 
 class Drops:

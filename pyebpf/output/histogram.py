@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pyebpf.dataclass import dataclass, field
 from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import escaped, visible
+from pyebpf.output.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ _LINE = 79
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Record):
     """Count of values from `low` to `high`, both included; None is "no bound on that side"."""
 
     low: int | None
@@ -41,7 +42,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Record):
     """A snapshot of one histogram: buckets in rising order without gaps, and the unit of their bounds.
 
     `labels` names what it is a histogram of, in order: `{"disk": "vda"}`. Empty for one without a key. A tuple, such as

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.output.escape import escaped, json_text, text_of
+from pyebpf.output.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ class Frame(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StackPart:
+class StackPart(Record):
     """A further stack that belongs to a `Stack`, by its `name`: "waker", of the thread that woke this one."""
 
     name: str
@@ -44,7 +45,7 @@ class StackPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Record):
     """Amount counted with one stack of one process.
 
     Frames are the innermost first. `user` and `kernel` are None where they were not asked for, empty where there is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.tool import dataclass
+from pyebpf.tool import Record, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,7 @@ STYLE = 'rankdir=LR; node [shape=box, fontname="sans-serif"]; edge [fontname="sa
 
 
 @dataclass(frozen=True)
-class Edge:
+class Edge(Record):
     """The `sent` bytes that a node sent another in so many sessions; `line` is its part of the graph as DOT."""
 
     source: str

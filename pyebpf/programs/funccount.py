@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, InvalidValue, TracepointContext, function_ip, pid, u64
-from pyebpf.tool import Column, Example, SummaryTool, argument, dataclass, option, pid_option
+from pyebpf.tool import Column, Example, Record, SummaryTool, argument, dataclass, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ TRACEPOINT, FUNCTION, USDT = "t", "p", "u"
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Record):
     """A row: a function's, tracepoint's or USDT probe's name, and how often it was called."""
 
     func: str

@@ -30,7 +30,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events
+from pyebpf.tool import Column, EventTool, Example, Record, Stop, dataclass, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ class Reported(Struct):
 
 
 @dataclass(frozen=True)
-class Event:
+class Event(Record):
     """A step of a scan. `event` is one of EVENTS; what does not belong to it is None.
 
     "started" has the process and the number of channels asked for, "channel" band, frequency in MHz and the kernel's

@@ -122,10 +122,10 @@ class Options:
     uid: int | None = uid_option()
     failed: bool = failures_option("only failed opens")
     name: str | None = option("-n", "--name", metavar="NAME", help="only processes whose name contains this")
-    print_uid: bool = flag("-U", "--print-uid", help="print the user's id")
+    print_uid: bool = flag("-U", "--print-uid", help="print the user's id", output_only=True)
     extended: bool = flag("-e", "--extended-fields", help="print the flags of open(2), in octal")
     full_path: bool = flag("-F", "--full-path", help="print relative paths with their directory in front")
-    errno_names: bool = flag("--errno-names", help="print the error's name instead of its number")
+    errno_names: bool = flag("--errno-names", help="print the error's name instead of its number", output_only=True)
 
     def __post_init__(self) -> None:
         """Refuse what no thread's name can contain."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from pyebpf import RawTracepointContext, Struct, has_field, kstack, s32, u32
 from pyebpf.programs._counters import changes, network_counters
 from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
-from pyebpf.tool import Column, Example, SummaryTool, dataclass, option
+from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Site(Struct):
 
 
 @dataclass(frozen=True)
-class Dropped:
+class Dropped(Record):
     """Packets dropped for one reason at one place; `stack` is the kernel's, the innermost function first."""
 
     count: int

@@ -14,7 +14,7 @@ from pyebpf import BPF, KernelObject, Struct, char, comm, field, pid, u16, u32
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._messages import Messages, direction_name
 from pyebpf.programs._sockets import is_ip
-from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, dataclass
+from pyebpf.tool import Column, Example, Record, SummaryTool, TaskOptions, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Key(Struct):
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Record):
     """A row: messages and their bytes; `port` is the remote one, None of a socket without one."""
 
     pid: int

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf import BPF, KernelObject, TracepointContext, u32
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._messages import WRITE, Messages
-from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, dataclass
+from pyebpf.tool import Column, Example, Record, SummaryTool, TaskOptions, dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ RECEIVED, SENT = EVENTS.index("sock_recvmsg"), EVENTS.index("sock_sendmsg")
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Record):
     """A row: an event, and how often it happened."""
 
     event: str

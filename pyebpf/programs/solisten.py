@@ -41,7 +41,7 @@ class Options(TaskOptions):
     """Options: which calls to report."""
 
     failed: bool = failures_option("only failed calls")
-    show_netns: bool = flag("-n", "--show-netns", help="a column with the socket's network namespace")
+    show_netns: bool = flag("-n", "--show-netns", help="a column with the socket's network namespace", output_only=True)
 
 
 def build(options: Options) -> BPF:

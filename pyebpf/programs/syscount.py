@@ -19,6 +19,7 @@ from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import (
     Column,
     Example,
+    Record,
     SummaryTool,
     cgroup_option,
     dataclass,
@@ -55,7 +56,7 @@ class Call(Struct):
 
 
 @dataclass(frozen=True)
-class Count:
+class Count(Record):
     """A row: a system call's name, or a process; `nanoseconds` is None unless latency was asked for."""
 
     name: str

@@ -41,7 +41,7 @@ from pyebpf import (
 from pyebpf.programs._addresses import endpoint, ip_address
 from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
 from pyebpf.programs._tcp import IPPROTO_TCP
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, monotonic_time
+from pyebpf.tool import Column, EventTool, Example, Record, Stop, dataclass, events, flag, monotonic_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ class Dropped(Struct):
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Record):
     """A packet that was dropped, when; `stack` is the kernel's, the innermost function first."""
 
     time: int

@@ -37,7 +37,19 @@ from pyebpf import (
 from pyebpf.programs._addresses import ip_address
 from pyebpf.programs._session_graph import Edge, edges
 from pyebpf.programs._tcp import IPPROTO_TCP
-from pyebpf.tool import Column, EventTool, Example, Stop, dataclass, events, flag, monotonic_time, option, pid_option
+from pyebpf.tool import (
+    Column,
+    EventTool,
+    Example,
+    Record,
+    Stop,
+    dataclass,
+    events,
+    flag,
+    monotonic_time,
+    option,
+    pid_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +88,7 @@ class Closed(Struct):
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(Record):
     """A session that ended: bytes of data, times in nanoseconds of time.monotonic_ns()'s clock."""
 
     pid: int
@@ -113,9 +125,11 @@ class Options:
         minimum=0,
         maximum=65535,
     )
-    elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported")
-    graph: bool = flag("--dot", help="at the end, who sent whom how much, as a graph in DOT")
-    wide: bool = flag("-w", "--wide", help="columns wide enough for IPv6 addresses, and the IP version")
+    elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported", output_only=True)
+    graph: bool = flag("--dot", help="at the end, who sent whom how much, as a graph in DOT", output_only=True)
+    wide: bool = flag(
+        "-w", "--wide", help="columns wide enough for IPv6 addresses, and the IP version", output_only=True
+    )
 
 
 def build(options: Options) -> BPF:

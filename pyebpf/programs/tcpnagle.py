@@ -18,6 +18,7 @@ from pyebpf.in_flight import InFlight
 from pyebpf.tool import (
     Column,
     Example,
+    Record,
     SocketOptions,
     SummaryTool,
     dataclass,
@@ -44,7 +45,7 @@ class Attempts(Struct):
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Attempt(Record):
     """A row: attempts to send with some flags, and how many of them left data unsent with nothing in flight."""
 
     flags: str

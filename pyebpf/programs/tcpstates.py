@@ -51,7 +51,7 @@ class Change(Struct):
 class Options(SocketOptions):
     """Options: which changes to report, and how."""
 
-    wide: bool = flag("-w", "--wide", help="the socket's address and the process's name, too")
+    wide: bool = flag("-w", "--wide", help="the socket's address and the process's name, too", output_only=True)
 
 
 def build(options: Options) -> BPF:

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, u32, u64
 from pyebpf.endpoints import AF_INET, AF_INET6, Endpoints, endpoints, with_port
-from pyebpf.tool import Column, EventLines, Example, Histogram, Stop, SummaryTool, dataclass, events, monotonic_time
+from pyebpf.tool import (
+    Column,
+    EventLines,
+    Example,
+    Histogram,
+    Record,
+    Stop,
+    SummaryTool,
+    dataclass,
+    events,
+    monotonic_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +49,7 @@ class Dropped(Struct):
 
 
 @dataclass(frozen=True)
-class Drop:
+class Drop(Record):
     """A `packet` ("SYN" or "ACK") of a handshake, dropped since the queue had `length` connections, above `limit`.
 
     `time` is nanoseconds of time.monotonic_ns()'s clock.

@@ -13,7 +13,7 @@ from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, joined_ends_columns
 from pyebpf.programs._transfers import Transfers
-from pyebpf.tool import Column, Example, SocketOptions, SummaryTool, TaskOptions, dataclass, load_average
+from pyebpf.tool import Column, Example, Record, SocketOptions, SummaryTool, TaskOptions, dataclass, load_average
 
 __all__ = ["TOOL", "Options", "Traffic", "build", "open"]
 
@@ -27,7 +27,7 @@ class Flow(Struct):
 
 
 @dataclass(frozen=True)
-class Traffic:
+class Traffic(Record):
     """Bytes that a process sent and received over a connection in an interval."""
 
     pid: int

@@ -70,7 +70,9 @@ class Window(Struct):
 class Options(SocketOptions):
     """Options: which connections to report, and whether to draw them."""
 
-    plot: str | None = option("--plot", metavar="FILE", help="write an SVG of all lines to this file at the end")
+    plot: str | None = option(
+        "--plot", metavar="FILE", help="write an SVG of all lines to this file at the end", output_only=True
+    )
 
 
 def build(options: Options) -> BPF:

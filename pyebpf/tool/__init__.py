@@ -21,6 +21,7 @@ an `EventLines`, since it does not wait for an interval's end. As libraries, wit
 
     with opensnoop.open(pid=42) as opens:               # attached; leaving detaches
         for event in opens: ...
+        if opens.dropped: ...                           # exact counts, by reason
 
     with biolatency.open(by_disk=True) as snapshot:
         time.sleep(1)
@@ -37,12 +38,13 @@ folded lines, a flame graph or a speedscope file:
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from pyebpf.dataclass import dataclass, field, fields
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
+from pyebpf.output.records import Record
 from pyebpf.output.stacks import Stack, StackPart
 from pyebpf.tool.columns import ends_columns
 from pyebpf.tool.options import (
@@ -50,6 +52,7 @@ from pyebpf.tool.options import (
     SocketOptions,
     TaskOptions,
     argument,
+    buffer_size,
     cgroup_option,
     check_number,
     comm_option,
@@ -65,13 +68,15 @@ from pyebpf.tool.options import (
     time_unit,
     uid_option,
 )
+from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
-from pyebpf.tool.signature import described_open
+from pyebpf.tool.signature import described_open, has_field
 from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, counts_of, histograms_of, load_average
 from pyebpf.tool.stop import Stop, events, events_of, monotonic_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import TypeAlias
 
@@ -89,13 +94,17 @@ __all__ = [
     "DeviceOptions",
     "EventLines",
     "EventTool",
+    "Events",
     "Example",
     "Histogram",
+    "Reader",
+    "Record",
     "Snapshot",
     "SocketOptions",
     "Stack",
     "StackPart",
     "StackTool",
+    "Stacks",
     "Stop",
     "SummaryTool",
     "TaskOptions",
@@ -192,7 +201,7 @@ class Tracer(Protocol):
 Built = TypeVar("Built", bound=Tracer)
 Options = TypeVar("Options")
 P = ParamSpec("P")
-Record = TypeVar("Record")
+Yielded = TypeVar("Yielded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +248,7 @@ class Tool(Generic[P, Options, Built]):
             )
         method = getattr(self, "open", None)
         if method is not None:
-            object.__setattr__(self, "open", described_open(method, self.options, self.name))
+            object.__setattr__(self, "open", described_open(self, method))
 
     @property
     def summary(self) -> str:
@@ -271,6 +280,44 @@ class Tool(Generic[P, Options, Built]):
         self.check_exists(tracer, options)
         return options, tracer
 
+    @property
+    def prints_events(self) -> bool:
+        """Whether it prints events, itself or in one of its modes, which wait for that in a buffer."""
+        tools = [self, *self.modes.values()]
+        return any(isinstance(each, EventTool) or getattr(each, "lines", None) is not None for each in tools)
+
+    def reader(self, tracer: Built, options: Options) -> Reader:
+        """The object that `open` gives, of an attached tracer."""
+        raise NotImplementedError
+
+    def try_before_attaching(self, tracer: Built, options: Options) -> None:
+        """Let the tracer try what it can as long as nothing is attached; entering it may then raise."""
+
+    @contextmanager
+    def attached(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+        """The `reader` of this tool, or of the mode that the options given as arguments ask for, while attached.
+
+        `buffer`, the size of the buffer for events in bytes, is no option, unless the tool has one of that name.
+        """
+        buffer = None
+        if "buffer" in kwargs and not has_field(self.options, "buffer"):
+            kwargs = dict(kwargs)
+            buffer = kwargs.pop("buffer")
+        tool = self.mode(self.options(*args, **kwargs))
+        options, tracer = tool.prepare(*args, **kwargs)
+        if buffer is not None:
+            if not self.prints_events:
+                raise InvalidValue(f"tool {self.name} prints no events: it has no buffer= for them")
+            tracer.resize_buffers(buffer_size("buffer", buffer))
+        tool.try_before_attaching(tracer, options)
+        with tracer:
+            tool.forget(tracer, options)
+            reader = tool.reader(tracer, options)
+            try:
+                yield reader
+            finally:
+                reader.close()
+
     def forget(self, tracer: Built, options: Options) -> None:  # noqa: ARG002 - for tools that need them
         """Drop what was seen so far: while probes are attached one by one, and by those that attach them."""
         if self.reset is not None:
@@ -290,14 +337,13 @@ class Tool(Generic[P, Options, Built]):
 
 def _read_away(records: Callable[[Stop], Iterable[object]]) -> None:
     """Read what is there, and nothing that comes later."""
-    with Stop() as stop:
-        stop.set()
+    with Stop() as stop, stop.within(0):
         for _ in records(stop):
             pass
 
 
 @dataclass(frozen=True, kw_only=True)
-class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
+class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop.
 
     `time` is the attribute of a record that has the event's time, nanoseconds of time.monotonic_ns() (`monotonic_time`
@@ -306,68 +352,44 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     column TIME if there is one; CSV and JSON have the columns.
     """
 
-    records: Callable[[Built, Options, Stop], Iterator[Record]]
+    records: Callable[[Built, Options, Stop], Iterator[Yielded]]
     time: str = ""
-    sentence: Callable[[Record], str] | None = None
+    sentence: Callable[[Yielded], str] | None = None
 
     def forget(self, tracer: Built, options: Options) -> None:
         super().forget(tracer, options)
         _read_away(lambda stop: self.records(tracer, options, stop))
 
-    @contextmanager
-    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Iterator[Record]]:
-        """Attach with the options given as arguments; the iterator ends when the context is left.
+    def reader(self, tracer: Built, options: Options) -> Events[Yielded]:
+        return Events(
+            self.name, lambda stop: self.records(tracer, options, stop), lambda: tracer.dropped, self.drop_labels
+        )
+
+    @overload
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[Events[Yielded]]: ...
+    @overload
+    def open(self, *args: Any, buffer: int | None, **kwargs: Any) -> AbstractContextManager[Events[Yielded]]: ...
+    def open(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Events[Yielded]]:
+        """Attach with the options given as arguments; the events end when the context is left.
 
         With an option that asks for another mode it gives what that mode's `open` does.
         """
-        mode = self.mode(self.options(*args, **kwargs))
-        if mode is not self:
-            with mode.open(*args, **kwargs) as other:  # type: ignore[attr-defined]  # every kind of tool has it
-                yield other
-            return
-        options, tracer = self.prepare(*args, **kwargs)
-        with Stop() as stop, tracer:
-            self.forget(tracer, options)
-            records = self.records(tracer, options, stop)
-            try:
-                yield records
-            finally:
-                close = getattr(records, "close", None)  # generators have one, other iterators need none
-                if close is not None:
-                    close()
+        return self.attached(args, kwargs)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EventLines(Generic[Built, Options, Record]):
+class EventLines(Generic[Built, Options, Yielded]):
     """Lines that a summary tool prints as events happen, declared as an `EventTool`'s."""
 
-    records: Callable[[Built, Options, Stop], Iterator[Record]]
+    records: Callable[[Built, Options, Stop], Iterator[Yielded]]
     columns: Sequence[Column]
     record: type | None = None
     time: str = ""
-    sentence: Callable[[Record], str] | None = None
-
-
-class Snapshot(Generic[Record]):
-    """The result of a summary tool's `open`: a call returns what was counted since the one before."""
-
-    def __init__(self, count: Callable[[], Iterable[Record]], records: Callable[[Stop], Iterable[Any]]) -> None:
-        self._count = count
-        self._records = records
-
-    def __call__(self) -> list[Record]:
-        """Return what was counted since the call before."""
-        return list(self._count())
-
-    def events(self) -> list[Any]:
-        """Events since the call before; none of a tool without `lines`."""
-        with Stop() as stop:
-            stop.set()
-            return list(self._records(stop))
+    sentence: Callable[[Yielded], str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
+class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval.
 
     A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
@@ -375,7 +397,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
     are of text alone.
     """
 
-    snapshot: Callable[[Built, Options], Iterable[Record]]
+    snapshot: Callable[[Built, Options], Iterable[Yielded]]
     lines: EventLines[Built, Options, Any] | None = None
     screen: bool = False
     heading: Callable[[Built, Options], str] | None = None
@@ -386,7 +408,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
         if not callable(self.columns):
             check_annotation(self.name, self.snapshot, columns=bool(self.columns))
 
-    def counted(self, tracer: Built, options: Options) -> Iterable[Record]:
+    def counted(self, tracer: Built, options: Options) -> Iterable[Yielded]:
         """The counts of the interval. Raises InvalidValue for what can't be printed as the tool is declared."""
         return checked(self.name, self.snapshot(tracer, options), columns=bool(self.columns_for(options)))
 
@@ -399,7 +421,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
             _read_away(lambda stop: lines.records(tracer, options, stop))
 
     def try_before_attaching(self, tracer: Built, options: Options) -> None:
-        """Let the tracer find out what the snapshot gives as long as nothing is counted; entering it may then raise."""
+        """Let the tracer find out what the snapshot gives as long as nothing is counted."""
 
         def attempt() -> None:
             # What else goes wrong may be for want of an attachment: it is told at the first summary.
@@ -412,26 +434,26 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Record]):
 
         tracer.before_attaching = attempt
 
-    @contextmanager
-    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Snapshot[Record]]:
+    def reader(self, tracer: Built, options: Options) -> Snapshot[Yielded]:
+        lines = self.lines
+        return Snapshot(
+            self.name,
+            lambda: self.counted(tracer, options),
+            lambda stop: () if lines is None else lines.records(tracer, options, stop),
+            lambda: tracer.dropped,
+            self.drop_labels,
+        )
+
+    @overload
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[Snapshot[Yielded]]: ...
+    @overload
+    def open(self, *args: Any, buffer: int | None, **kwargs: Any) -> AbstractContextManager[Snapshot[Yielded]]: ...
+    def open(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Snapshot[Yielded]]:
         """Attach with the options given as arguments; each call gives what was counted since the one before.
 
         With an option that asks for another mode it gives what that mode's `open` does.
         """
-        mode = self.mode(self.options(*args, **kwargs))
-        if mode is not self:
-            with mode.open(*args, **kwargs) as other:  # type: ignore[attr-defined]  # every kind of tool has it
-                yield other
-            return
-        options, tracer = self.prepare(*args, **kwargs)
-        lines = self.lines
-        self.try_before_attaching(tracer, options)
-        with tracer:
-            self.forget(tracer, options)
-            yield Snapshot(
-                lambda: self.counted(tracer, options),
-                lambda stop: () if lines is None else lines.records(tracer, options, stop),
-            )
+        return self.attached(args, kwargs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,16 +466,11 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
     unit: str = "samples"
 
-    @contextmanager
-    def open(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[float], list[Stack]]]:
+    def reader(self, tracer: Built, options: Options) -> Stacks:
+        return Stacks(
+            self.name, lambda stop: self.collect(tracer, options, stop), lambda: tracer.dropped, self.drop_labels
+        )
+
+    def open(self, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[Stacks]:
         """Attach with the options given as arguments; each call watches for so many seconds more."""
-        options, tracer = self.prepare(*args, **kwargs)
-
-        def collect(seconds: float) -> list[Stack]:
-            with Stop() as stop:
-                stop.end_after(seconds)
-                return list(self.collect(tracer, options, stop))
-
-        with tracer:
-            self.forget(tracer, options)
-            yield collect
+        return self.attached(args, kwargs)

@@ -18,6 +18,7 @@ __all__ = [
     "SocketOptions",
     "TaskOptions",
     "argument",
+    "buffer_size",
     "cgroup_option",
     "check_number",
     "comm_option",
@@ -40,6 +41,8 @@ Kind = Literal["", "process", "thread", "processor"]
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h, on 64 bits
 U16_MAX = (1 << 16) - 1
 U32_MAX = (1 << 32) - 1
+#: Bytes: a page, and what no machine should need.
+SMALLEST_BUFFER, LARGEST_BUFFER = 1 << 12, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class OptionSpec:
     minimum: int | None
     maximum: int | None
     names: Kind = ""
+    output_only: bool = False
 
     def check(self, what: str, value: object) -> None:
         """Raise InvalidValue for a value that the declaration excludes; `what` is what the caller calls the option."""
@@ -87,6 +91,20 @@ def check_number(name: str, annotation: str, value: object) -> None:
             raise InvalidValue(f"{name}={value!r}: give {words}{other}, not {type(item).__name__}")
 
 
+def buffer_size(what: str, size: object) -> int:
+    """The size of a buffer that has room for `size` bytes: a power of two.
+
+    Raises InvalidValue for what is no size; `what` is what the caller calls it.
+    """
+    if not isinstance(size, int) or isinstance(size, bool):
+        raise InvalidValue(f"{what}={size!r}: give bytes, such as {16 << 20}, not {type(size).__name__}")
+    if size < SMALLEST_BUFFER:
+        raise InvalidValue(f"{what}: {size} bytes are too few for a buffer: give {SMALLEST_BUFFER} (4K) or more")
+    if size > LARGEST_BUFFER:
+        raise InvalidValue(f"{what}: {size} bytes are too many for a buffer: give {LARGEST_BUFFER} (1G) or less")
+    return 1 << (size - 1).bit_length()
+
+
 def option(
     *flags: str,
     default: object = None,
@@ -96,19 +114,21 @@ def option(
     minimum: int | None = None,
     maximum: int | None = None,
     names: Kind = "",
+    output_only: bool = False,
 ) -> Any:
     """A field of an options dataclass that takes a value on the command line: `option("-c", "--cgroup", help=...)`.
 
     The field's annotation decides what is read: `int`, `float` or `str`, perhaps `| None`; `tuple[int, ...]` and the
     like read a list with commas. Bounds and choices hold for values given in Python, too. A number that `names` a
-    process, thread or processor is refused when the tool starts on a machine that has none of that number.
+    process, thread or processor is refused when the tool starts on a machine that has none of that number. One of the
+    `output_only` changes how records are printed and not what they are: it is no argument of the library's `open`.
     """
-    return _field(default, OptionSpec(flags, help, metavar, tuple(choices), minimum, maximum, names))
+    return _field(default, OptionSpec(flags, help, metavar, tuple(choices), minimum, maximum, names, output_only))
 
 
-def flag(*flags: str, help: str) -> Any:  # noqa: A002 - as above
+def flag(*flags: str, help: str, output_only: bool = False) -> Any:  # noqa: A002 - as above
     """A field of type `bool`, False unless the flag is there: `flag("-Q", "--queued", help=...)`."""
-    return _field(False, OptionSpec(flags, help, "", (), None, None))  # noqa: FBT003 - a default, not a switch
+    return _field(False, OptionSpec(flags, help, "", (), None, None, output_only=output_only))  # noqa: FBT003 - a default, not a switch
 
 
 def _field(default: object, spec: OptionSpec) -> object:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
 from pyebpf.output.histogram import Histogram
+from pyebpf.output.records import as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -47,6 +48,12 @@ class Counted:
 
     def __getattr__(self, name: str) -> Any:
         return self.labels[name] if name in self.labels else getattr(self.key, name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The key's fields by name, what is shown in place of some, and `count`."""
+        key = as_plain(self.key)
+        parts = key if isinstance(key, dict) else {"key": key}
+        return {**parts, **as_plain(self.labels), "count": self.count}
 
 
 def counts_of(name: str, **labels: Callable[[Any], object] | StackLabel) -> Callable[[Any, Any], list[Counted]]:

@@ -40,7 +40,8 @@ class Stop:
 
     It is a pipe that becomes readable: `wakeup` is its write end, fit for `signal.set_wakeup_fd`. `reader` is the
     descriptor of an output; when whatever reads it goes away, that is a request to end, too. `unread` counts events
-    that were there at the end, and too many to be read. `before_waiting` is called before each wait.
+    that were there at the end, and too many to be read. `before_waiting` is called before each wait. `sources` are the
+    descriptors of what `events` reads until this stop.
     """
 
     def __init__(self, *, reader: int | None = None) -> None:
@@ -50,6 +51,7 @@ class Stop:
         self._asked = self._asked_at = inf
         self._deadline: float | None = None
         self.unread = 0
+        self.sources: set[int] = set()
         self.before_waiting: Callable[[], None] | None = None
 
     def __enter__(self) -> Self:
@@ -147,6 +149,7 @@ def events(source: Readable, stop: Stop) -> Iterator[Any]:
     delays records, but loses none.
     """
     kept = _KEPT
+    stop.sources.add(source.fileno())
     while True:
         ending = stop.is_set()
         records = source.poll(0)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from pyebpf.builder.intrinsics.stacks import CLASSES, FULL
-from pyebpf.cli.drops import Drops, in_words
+from pyebpf.cli.drops import Drops
+from pyebpf.tool.drops import in_words
 
 HOLDS = {"opens": "opens", "pending": "calls under way", "by process: all": "processes"}
 

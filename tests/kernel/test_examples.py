@@ -139,6 +139,16 @@ def test_signals():
     assert {line.split()[2] for line in lines} == {str(int(signal.SIGUSR1))}
 
 
+def test_watch_opens():
+    """23 opens in an event loop, none of them dropped."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "watch_opens.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
+    )
+    opens, dropped = done.stdout.splitlines()
+    assert re.match(r"23 opens, the last: \{'time': \d+, .*'path': '/dev/null'\}", opens)
+    assert dropped == "dropped: 0 {}"
+
+
 def test_sessions():
     """Both ends of the program's own connection, with their bytes."""
     done = subprocess.run(

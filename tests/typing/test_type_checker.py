@@ -46,6 +46,8 @@ MESSAGES = {
         'Argument 1 to "__call__" of "TracingDecorator" has incompatible type "Callable[[], int]"; '
         'expected "Callable[[], None]"  [arg-type]'
     ),
+    "summaries are called": '"Snapshot[Count]" has no attribute "poll"  [attr-defined]',
+    "option of a tool": 'No overload variant matches argument type "str"  [call-overload]',
 }
 
 

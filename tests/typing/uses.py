@@ -33,6 +33,7 @@ from pyebpf import (
     user_string,
 )
 from pyebpf.packet import Ethernet, IPv4
+from pyebpf.programs import opensnoop, syscount
 
 bpf = BPF()
 
@@ -230,3 +231,13 @@ def wrong() -> None:
 @bpf.tracepoint("syscalls:sys_enter_openat")  # wrong: returns something
 def returns() -> int:
     return 1
+
+
+def library() -> None:
+    with opensnoop.open(pid=1, failed=True) as calls, opensnoop.open(pid=1, buffer=1 << 20) as more:
+        paths: list[str] = [each.path for each in (*calls, *more.poll(0.5), next(calls))]
+        dropped: int = sum(calls.dropped.values()) + len(paths)
+    with syscount.open(top=dropped) as snapshot:
+        counts: list[int] = [each.count for each in snapshot()]
+        snapshot.poll(counts[0])  # wrong: summaries are called
+    opensnoop.open(pid="bash")  # wrong: option of a tool
