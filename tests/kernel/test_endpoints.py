@@ -14,8 +14,6 @@ from pyebpf import BPF, KernelObject, Struct, TcpState, pid, s32, u32
 from pyebpf.endpoints import AF_UNIX, Endpoints, SocketAddress, endpoints, sockaddr, with_port
 from tests.support.needs import needs
 
-pytestmark = pytest.mark.every_kernel
-
 ME = os.getpid()
 LATE = 20  # seconds after which a state change does not come any more
 

@@ -22,8 +22,6 @@ from tests.support.traffic import inside
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.every_kernel
-
 ME = os.getpid()
 CALLS = 7
 

@@ -15,8 +15,6 @@ from pyebpf import BPF, Struct, pid, u64
 from pyebpf.in_flight import InFlight
 from tests.support.command import ROOT, running
 
-pytestmark = pytest.mark.every_kernel
-
 ME = os.getpid()
 WAIT = 0.01
 #: Offsets and descriptors that nobody else has.

@@ -101,7 +101,6 @@ def test_an_address_needs_64_bits(body: str, kind: str) -> None:
     assert " is an address, which u32 has no room for: " in refused(body, kind)
 
 
-@pytest.mark.every_kernel
 @pytest.mark.parametrize("kind", TRACEPOINTS)
 def test_addresses_and_members_are_numbers(kind: str) -> None:
     """A key of 64 bits is an object's address, `u64()` one to compute with, and what the members hold is right."""
