@@ -6,6 +6,7 @@ hold numbers that come from the map's value, so that the verifier knows none of 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,9 @@ PROGRAM_KINDS = (ProgramType.SYSCALL, ProgramType.SOCKET_FILTER, ProgramType.XDP
 HELPERS = ("lookup", "update", "delete", "output", "copy", "read_number", "queue", "load_bytes")
 CONDITIONS = (Form.JUMP_IMM, Form.JUMP_REG)
 ARITHMETIC = (Form.DST, Form.DST_IMM, Form.DST_SRC)
+#: Addresses that probe_read_kernel cannot read. Those of a process are -ERANGE on x86-64, as in the interpreter, and
+#: -EFAULT on arm64; those of the kernel are -EFAULT on both.
+UNREADABLE = range(64) if os.uname().machine == "x86_64" else range((1 << 64) - 4096, (1 << 64) - 64, 8)
 SIZES = {1: "b", 2: "h", 4: "w", 8: "dw"}
 PACKET_OPS = (Form.LOAD_ABSOLUTE, Form.LOAD_INDIRECT)
 MASK64 = (1 << 64) - 1
@@ -354,7 +358,7 @@ class Generator:
         size = self.r.randrange(1, 17)
         self.add(mov64(R1, R10), add64(R1, -8 * self.r.randrange(2, STACK // 8 + 1)), mov64(R2, size))
         if self.in_function or self.r.random() < 0.3:
-            self.add(mov64(R3, self.r.randrange(64)))
+            self.add(lddw(R3, self.r.choice(UNREADABLE)))
         else:
             self.add(mov64(R3, R9), add64(R3, self.r.randrange(VALUE - 16)))
         self.add(call(self.r.choice((113, 115))))
