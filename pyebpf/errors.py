@@ -66,6 +66,11 @@ class Location:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    def marked(self, message: str, place: str = "") -> str:
+        """A message behind its place, above the excerpt if there is one."""
+        excerpt = self.excerpt()
+        return f"{place or self}: {message}" + (f"\n{excerpt}" if excerpt else "")
+
     def excerpt(self) -> str:
         """The source line with carets below the columns meant; of a very long one the part around them.
 
@@ -125,8 +130,7 @@ class AssemblyError(InvalidValue):
     def __str__(self) -> str:
         if self.location is None:
             return self.message
-        excerpt = self.location.excerpt()
-        return f"{self.location}:{self.location.column + 1}: {self.message}" + (f"\n{excerpt}" if excerpt else "")
+        return self.location.marked(self.message, f"{self.location}:{self.location.column + 1}")
 
 
 class MalformedData(PyebpfError, ValueError):
@@ -154,10 +158,7 @@ class CompileError(PyebpfError):
         self.location = location
 
     def __str__(self) -> str:
-        if self.location is None:
-            return self.message
-        excerpt = self.location.excerpt()
-        return f"{self.location}: {self.message}" + (f"\n{excerpt}" if excerpt else "")
+        return self.message if self.location is None else self.location.marked(self.message)
 
 
 class OnlyInProbe(PyebpfError, TypeError):
@@ -226,7 +227,4 @@ class VerifierError(KernelError):
         self.log = log
 
     def __str__(self) -> str:
-        if self.location is None:
-            return self.message
-        excerpt = self.location.excerpt()
-        return f"{self.location}: {self.message}" + (f"\n{excerpt}" if excerpt else "")
+        return self.message if self.location is None else self.location.marked(self.message)
