@@ -45,10 +45,6 @@ def _signed(number: int, space: str = "") -> str:
     return f"{'-' if number < 0 else '+'}{space}{abs(number)}"
 
 
-def _half(instruction: Instruction) -> int:
-    return 32 if instruction.op.slots == 2 else 16
-
-
 def _to(instruction: Instruction, target: str | None, prefix: str = "") -> str:
     if instruction.symbol is not None:
         return _name(instruction.symbol)

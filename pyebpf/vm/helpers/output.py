@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _LOW = 0xFFFF_FFFF
 _WAKEUP = BPF_RB_NO_WAKEUP | BPF_RB_FORCE_WAKEUP
-_HEADER = 8
 
 
 def ring_at(vm: Machine, at: int) -> RingBufferMap:
