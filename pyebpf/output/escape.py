@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-__all__ = ["display_width", "escaped", "fit", "json_text", "text_of", "unescaped", "visible"]
+__all__ = ["display_width", "escaped", "fit", "json_text", "text_of", "visible"]
 
 # `surrogateescape` turns the undecodable byte B into the code point U+DC00 + B.
 _ESCAPED_BYTE = range(0xDC80, 0xDD00)
@@ -54,22 +52,6 @@ def json_text(value: bytes | str) -> str:
     if text.isascii():
         return text
     return "".join(_escape(c) if 0xD800 <= ord(c) < 0xE000 else c for c in text)
-
-
-_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|\\)")
-
-
-def unescaped(text: str) -> str:
-    """The name that `escaped` or `json_text` made `text` of; undecodable bytes are lone surrogates."""
-
-    def original(found: re.Match[str]) -> str:
-        digits = found[1] or found[2] or found[3]
-        if digits is None:
-            return "\\"
-        code = int(digits, 16)
-        return chr(code + 0xDC00 if found[1] and code >= 0x80 else code)
-
-    return _ESCAPE.sub(original, text) if "\\" in text else text
 
 
 def display_width(text: str) -> int:

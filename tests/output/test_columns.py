@@ -12,7 +12,8 @@ from hypothesis import example, given, strategies as st
 
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column, Row, plain
-from pyebpf.output.escape import display_width, escaped, fit, json_text, unescaped, visible
+from pyebpf.output.escape import display_width, escaped, fit, json_text, visible
+from tests.support.folded import unescaped
 
 
 @dataclass

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData
-from pyebpf.output.escape import unescaped
 from pyebpf.output.flamegraph import flame_graph
 from pyebpf.output.schema import stack_schema
 from pyebpf.output.sink import Sink
 from pyebpf.output.speedscope import speedscope
 from pyebpf.output.stacks import Stack, StackPart, fold, folded_lines, merged, write_stacks
 from pyebpf.symbols.frame import Frame as Named
-from tests.support.folded import parse_folded
+from tests.support.folded import parse_folded, unescaped
 from tests.support.json_schema import faults
 from tests.support.needs import needs
 

@@ -1,16 +1,31 @@
-"""Folded stacks read back, for comparing what tools print."""
+"""Names and folded stacks read back from what tools print."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData
-from pyebpf.output.escape import unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["parse_folded"]
+__all__ = ["parse_folded", "unescaped"]
+
+_ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|\\)")
+
+
+def unescaped(text: str) -> str:
+    """The name that `escaped` or `json_text` made `text` of; undecodable bytes are lone surrogates."""
+
+    def original(found: re.Match[str]) -> str:
+        digits = found[1] or found[2] or found[3]
+        if digits is None:
+            return "\\"
+        code = int(digits, 16)
+        return chr(code + 0xDC00 if found[1] and code >= 0x80 else code)
+
+    return _ESCAPE.sub(original, text) if "\\" in text else text
 
 
 def parse_folded(lines: Iterable[str]) -> dict[tuple[str, ...], int]:
