@@ -26,7 +26,7 @@ from pyebpf.dsl.steps import ABOVE, MAX_ELEMENTS, TooMuch, counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["BITS", "MAX_BITS", "check_kept", "size", "within_limits"]
+__all__ = ["BITS", "MAX_BITS", "SIZED", "check_kept", "size", "within_limits"]
 
 #: Bits of an integer; Python itself prints no more than some 14,000.
 MAX_BITS = 8192
@@ -38,7 +38,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SIZED = (tuple, list, dict, set, frozenset, str, bytes, bytearray, deque)
+SIZED: tuple[Any, ...] = (tuple, list, dict, set, frozenset, str, bytes, bytearray, deque)
 #: Python's functions that take what they are given one by one.
 _GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, sorted, sum, min, max, any, all, bytes, bytearray, dict)
 _GO_OVER_NAMES = frozenset(["join", "extend", "update", "deque", "Counter", "reduce", "prod", "fsum", "fromkeys"])
@@ -62,7 +62,7 @@ def size(value: Any) -> int:
     """How many elements a sequence has; 1 for what has no length that can be asked."""
     if type(value) is range:
         return max(0, -(-(value.stop - value.start) // value.step))
-    return len(value) if type(value) in _SIZED else 1
+    return len(value) if type(value) in SIZED else 1
 
 
 def too_long(length: int) -> NoReturn:
@@ -85,7 +85,7 @@ def check_kept(value: Any) -> None:
     if type(value) is int:
         if value.bit_length() > MAX_BITS:
             raise TooMuch(f"this number has {value.bit_length():,} bits: {BITS}")
-    elif type(value) in _SIZED and len(value) > MAX_ELEMENTS:
+    elif type(value) in SIZED and len(value) > MAX_ELEMENTS:
         too_long(len(value))
 
 
@@ -252,14 +252,14 @@ def _product(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]
             too_many_bits(bits)
         return arguments
     count, repeated = (left, right) if isinstance(left, int) else (right, left)
-    if isinstance(count, int) and count > 0 and type(repeated) in _SIZED and size(repeated) * count > MAX_ELEMENTS:
+    if isinstance(count, int) and count > 0 and type(repeated) in SIZED and size(repeated) * count > MAX_ELEMENTS:
         too_long(size(repeated) * count)
     return arguments
 
 
 def _sum(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
     left, right = arguments
-    if size(left) + size(right) > MAX_ELEMENTS and type(left) in _SIZED:
+    if size(left) + size(right) > MAX_ELEMENTS and type(left) in SIZED:
         too_long(size(left) + size(right))
     return arguments
 

@@ -110,8 +110,6 @@ _CHANGES = words(
 #: Types whose operators and methods run no code of the author's.
 _PLAIN = frozenset([int, str, bytes, bool, float, complex, range, slice, type(None), type(Ellipsis)])
 _CONTAINERS = frozenset([tuple, list, set, frozenset])
-
-
 _HARMLESS = _PLAIN | _CONTAINERS | {dict}
 _CHEAP = frozenset([len, ord, chr, abs, isinstance, callable])
 
@@ -281,6 +279,9 @@ class _Watch:
         elif event == "return":
             if len(self.frames) > 1:
                 self.frames.pop()
+            kind = self.kinds.get(id(frame.f_code))
+            if kind is not None and kind.unguarded:
+                self.bounded(unguarded.check_size, argument)
         elif event == "c_call" and not self.frames[-1]:
             name = impure_call(argument, result=False)
             if name:
@@ -304,9 +305,8 @@ class _Watch:
     def trace_sizes(self, frame: FrameType, event: str, __: Any) -> Callable[..., Any]:
         """The tracing hook of the lines of a function that Python itself calls, and that may make large values."""
         next(self.ticker)
-        if event == "line":
-            for each in frame.f_locals.values():
-                self.check_kept(each)
+        if event in ("line", "return"):
+            self.count(self.bounded(unguarded.check_grown, frame) >> 1)
         return self.trace_sizes
 
     def trace_line(self, _: FrameType, event: str, __: Any) -> Callable[..., Any]:
@@ -377,13 +377,13 @@ class _Watch:
 
     def check_result(self, value: Any) -> None:
         """Refuse what is too large to keep; all that is made takes memory, so its elements are steps, too."""
-        self.check_kept(value)
+        self.bounded(limits.check_kept, value)
         self.count(limits.size(value) >> 3 if type(value) is not range else 0)
 
-    def check_kept(self, value: Any) -> None:
-        """Refuse what is too large to keep."""
+    def bounded(self, check: Callable[[Any], Any], value: Any) -> Any:
+        """The answer of a check, which may refuse what is too large to keep."""
         try:
-            limits.check_kept(value)
+            return check(value)
         except TooMuch as error:
             self.refuse(error)
 
@@ -415,7 +415,7 @@ def _kind(frame: FrameType) -> _Kind:
     if root == "pyebpf":
         return _Kind(code, names, trusted=True, counts=False, traced=False, unguarded=False, impure=None)
     is_guarded = guarded.is_guarded(code)
-    traced = not is_guarded and unguarded.loops(code)
+    traced = not is_guarded and (unguarded.loops(code) or unguarded.grows(code))
     if root not in sys.stdlib_module_names or root in _FOLLOWED:
         alone = root not in _FOLLOWED and not is_guarded and code not in ORIGINALS
         return _Kind(code, names, trusted=False, counts=True, traced=traced, unguarded=alone, impure=None)

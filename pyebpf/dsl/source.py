@@ -13,7 +13,7 @@ import functools
 import linecache
 from contextlib import suppress
 from types import CodeType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.depth import MAX_LEVELS, room, too_deep
@@ -255,13 +255,21 @@ def _same(found: CodeType | None, live: CodeType) -> bool:
         and found.co_names == live.co_names
         and found.co_varnames == live.co_varnames
         and set(found.co_freevars) == set(live.co_freevars)
-        and [repr(c) for c in found.co_consts if not isinstance(c, (CodeType, str))]
-        == [repr(c) for c in live.co_consts if not isinstance(c, (CodeType, str))]
+        and [_text(c) for c in found.co_consts if not isinstance(c, (CodeType, str))]
+        == [_text(c) for c in live.co_consts if not isinstance(c, (CodeType, str))]
         and [c for c in found.co_consts if isinstance(c, str) and "<locals>" not in c]
         == [c for c in live.co_consts if isinstance(c, str) and "<locals>" not in c]
         and len(nested) == len(live_nested)
         and all(map(_same, nested, live_nested))
     )
+
+
+def _text(constant: Any) -> str:
+    """A constant's text, which tells 1 from 1.0; a set's is one in whatever order it has its elements.
+
+    Equal sets of one file are one constant, in the order of the first of them.
+    """
+    return str(sorted(map(repr, constant))) if isinstance(constant, frozenset) else repr(constant)
 
 
 def names_rebound_by_loops(source: Source) -> frozenset[str]:

@@ -7,11 +7,12 @@ before it runs if it has an operation that nothing bounds, or is given what has 
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 import math
 import operator
 import re
-from types import BuiltinFunctionType, CodeType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dsl import limits
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import dis
     from collections.abc import Mapping
 
-__all__ = ["grows", "loops", "refused_call", "refused_code", "spins"]
+__all__ = ["check_grown", "check_size", "grows", "loops", "refused_call", "refused_code", "spins"]
 
 #: Functions whose results may be large, or take for ever, with a few small arguments.
 _UNBOUNDED: tuple[Any, ...] = (
@@ -36,6 +37,24 @@ _UNBOUNDED: tuple[Any, ...] = (
 _UNBOUNDED_METHODS = frozenset(["ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes", "format", "power"])
 #: The largest literal that multiplies, that is an exponent, that shifts.
 _LITERALS = {"*": MAX_ELEMENTS, "**": 64, "<<": limits.MAX_BITS}
+#: Instructions that make a value of others, beside sums.
+_MAKING = (
+    "BUILD_STRING",
+    "CALL",
+    "LIST_EXTEND",
+    "SET_UPDATE",
+    "DICT_UPDATE",
+    "DICT_MERGE",
+    "BINARY_SLICE",
+    "STORE_SLICE",
+)
+#: Instructions that keep a value.
+_KEEPING = ("STORE_", "CALL", "LIST_APPEND", "SET_ADD", "MAP_ADD")
+#: How many elements and attributes of a value are looked at, of how many values, how deep.
+_FEW, _MANY, _LEVELS = 16, 256, 4
+_WITHOUT_VALUES = frozenset([int, str, bytes, bytearray, bool, float, range, type(None), BuiltinFunctionType])
+#: Py_TPFLAGS_HEAPTYPE: of the classes that Python code makes.
+_MADE_BY_CLASS = 1 << 9
 #: Bytes of code of a loop that does nothing.
 _SHORTEST_LOOP = 4
 #: About how long a text is that a regular expression of such code is for.
@@ -64,8 +83,78 @@ def spins(code: CodeType) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def grows(code: CodeType) -> bool:
-    """Whether code has a loop and a sum, so that what it keeps may double with each round."""
-    return loops(code) and any(each.opname == "BINARY_OP" and each.argrepr[0] == "+" for each in _instructions(code))
+    """Whether code makes values of others and keeps them, so that what it keeps may double with each line."""
+    found = _instructions(code)
+    sums = any(each.opname == "BINARY_OP" and each.argrepr[0] == "+" for each in found)
+    makes = sums or (loops(code) and any(each.opname.startswith(_MAKING) for each in found))
+    return makes and any(each.opname.startswith(_KEEPING) for each in found)
+
+
+def check_grown(frame: FrameType) -> int:
+    """Refuse what a function has made too large: its locals, globals that it names, and what is in these.
+
+    Returns how many values that are. Raises TooMuch.
+    """
+    names = frame.f_globals
+    level = [*frame.f_locals.values(), *[names[name] for name in frame.f_code.co_names if name in names]]
+    looked_at = 0
+    for _ in range(_LEVELS):
+        inside: list[Any] = []
+        for each in level:
+            check_size(each)
+            if type(each) not in _WITHOUT_VALUES and len(inside) < _MANY:
+                inside += _newest(each)
+        looked_at += len(level)
+        level = inside
+    return looked_at
+
+
+def check_size(value: Any) -> None:
+    """Refuse a value that is too large to keep, be it of a class made from one of Python's, or a file in memory."""
+    kind: Any = type(value)
+    if kind in _WITHOUT_VALUES or kind in limits.SIZED:
+        limits.check_kept(value)
+    elif kind.__flags__ & _MADE_BY_CLASS:
+        # The base's own methods: the class's may be the author's.
+        if isinstance(value, int):
+            limits.check_kept(int.__int__(value))
+        for base in limits.SIZED:
+            if isinstance(value, base) and base.__len__(value) > MAX_ELEMENTS:
+                limits.too_long(base.__len__(value))
+    elif kind in (io.BytesIO, io.StringIO) and not value.closed and value.tell() > MAX_ELEMENTS:
+        limits.too_long(value.tell())
+
+
+def _newest(value: Any) -> list[Any]:
+    """The last elements of a container, or attributes of an object or a class of the author's; runs no code of his."""
+    kind: Any = type(value)
+    if isinstance(value, dict):
+        return [*itertools.islice(reversed(dict.values(value)), _FEW)]
+    found: list[Any] = []
+    if isinstance(value, list):
+        found += list.__getitem__(value, slice(-_FEW, None))
+    elif isinstance(value, tuple):
+        found += tuple.__getitem__(value, slice(-_FEW, None))
+    if not (kind.__flags__ & _MADE_BY_CLASS or kind in (type, FunctionType)):
+        return found
+    try:
+        attributes = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        attributes = {}
+    found += itertools.islice(attributes.values(), _FEW)
+    for each in _slots(kind):
+        try:
+            found.append(each.__get__(value))
+        except AttributeError:  # it has none yet
+            continue
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(kind: type) -> tuple[MemberDescriptorType, ...]:
+    """What `__slots__` gave a class of the author's."""
+    found = [each for base in kind.__mro__ if base.__flags__ & _MADE_BY_CLASS for each in vars(base).values()]
+    return tuple([each for each in found if isinstance(each, MemberDescriptorType)])
 
 
 def refused_code(code: CodeType, names: Mapping[str, Any], given: Mapping[str, Any]) -> TooMuch | None:

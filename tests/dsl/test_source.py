@@ -16,7 +16,7 @@ from pyebpf.dsl.source import find_source
 from pyebpf.errors import CompileError
 from pyebpf.types import u32, u64
 from tests.dsl.fake_target import FakeTarget
-from tests.dsl.harness import namespace, run
+from tests.dsl.harness import build, namespace, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -157,3 +157,8 @@ def test_define_sees_the_names_of_its_caller() -> None:
     names = {"seen": bpf.hash(key=u32, value=u64)}
     bpf.define('@bpf.tracepoint("syscalls:sys_enter_openat")\ndef on_open():\n    seen[pid()] += 1\n', names)
     assert [spec.name for spec in bpf.compile(FakeTarget()).maps] == ["seen", ".drops"]
+
+
+def test_a_set_that_stands_elsewhere_in_another_order() -> None:
+    """Python keeps one constant for equal sets of a file, in the order of the first: {0, 8} and {8, 0} differ in it."""
+    assert build("results[0] = 1 if count in {8, 0} else 2", "count", "ABOVE = [n for n in (1, 8) if n in {0, 8}]")
