@@ -152,7 +152,7 @@ def _newest(value: Any) -> list[Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _slots(kind: type) -> tuple[MemberDescriptorType, ...]:
-    """What `__slots__` gave a class of the author's."""
+    """Attributes that `__slots__` gave a class of the author's."""
     found = [each for base in kind.__mro__ if base.__flags__ & _MADE_BY_CLASS for each in vars(base).values()]
     return tuple([each for each in found if isinstance(each, MemberDescriptorType)])
 

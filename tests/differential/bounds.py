@@ -90,9 +90,11 @@ class Bounds(Generator):
         if not names:
             return self._remainder(scope, top)
         name, other = self.random.choice(names), f"({self.number(scope, kind)} % {top + 1})"
-        test = f"{name} < {top + 1}" if kind == "u" else self.pick(f"0 <= {name} <= {top}", f"0 <= {name} < {top + 1}")
+        # A signed name may hold what has been narrower, of which some comparisons are decided, and so refused.
+        wide = name if kind == "u" else f"s64({name})"
+        test = f"{name} < {top + 1}" if kind == "u" else self.pick(f"0 <= {wide} <= {top}", f"0 <= {wide} < {top + 1}")
         if self.chance(0.3):
-            inverse = f"{name} > {top}" if kind == "u" else f"{name} < 0 or {name} > {top}"
+            inverse = f"{name} > {top}" if kind == "u" else f"{wide} < 0 or {wide} > {top}"
             return f"({other} if {inverse} else {name})"
         return f"({name} if {test} else {other})"
 

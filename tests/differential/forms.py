@@ -49,7 +49,7 @@ u(8|16|32)\(\S+\) >> \d
 \[max\(min\(
 \[abs\(
 \[\(\w+ if \w+ < \d+ else
-if 0 <= \w+ <=? \d+ else
+if 0 <= s64\(\w+\) <=? \d+ else
 \.bit_length\(\)
 \.bit_count\(\)
 divmod\(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
 
 from pyebpf.compiler import compile_with_report
 from pyebpf.types import INTEGERS
+from tests.differential.bounds import Bounds
 from tests.differential.forms import FORMS
 from tests.differential.generator import generate
 from tests.differential.model import S64, U64, typed
+from tests.differential.program import Scope
 from tests.differential.running import build, by_cpython, by_evaluator, inputs_of, used
+from tests.dsl import harness
 from tests.dsl.fake_target import FakeTarget
 
 PROGRAMS = 40
@@ -91,3 +95,14 @@ def test_cpython_and_the_evaluator_agree(seed: int) -> None:
     for number in range(4):
         inputs = inputs_of(4 * seed + number, tuple(used(program)))
         assert by_evaluator(program, module, specs, inputs) == by_cpython(program, inputs), program.text
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_name_of_a_narrow_number_is_tested_as_a_wide_one(seed: int) -> None:
+    """The language refuses `y < 0` of a u8, and `y > 300`: no generated program has such a test."""
+    writer = Bounds(random.Random(seed), seed, small=True)
+    writer.inlined = True
+    chosen = writer._chosen(Scope({"x0": "u", "y1": "s"}, []), 300)
+    assert harness.build(
+        f"x0 = count\ny1 = u8(delta)\nresults[0] = {chosen}", "count, delta", "\n".join(writer.outside)
+    )
