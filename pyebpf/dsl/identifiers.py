@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.dsl.scope import MISSING, Scope
 from pyebpf.dsl.source import find_source
+from pyebpf.dsl.text_of import text_of
 from pyebpf.dsl.tree import walk
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def _identifiers(function: FunctionType, scope: Scope, seen: set[int]) -> Iterat
         inner = getattr(value, "__dict__", {}).get("scope")
         if isinstance(inner, Scope):  # a subprogram's
             yield from _identifiers(inner.function, inner, seen)
-        elif isinstance(value, FunctionType) and not (value.__module__ or "").startswith("pyebpf."):
+        elif isinstance(value, FunctionType) and not text_of(value, "__module__").startswith("pyebpf."):
             try:
                 yield from _identifiers(value, Scope(value), seen)
             except Exception:  # noqa: BLE001, S112 - without source it cannot be inlined, so it names nothing

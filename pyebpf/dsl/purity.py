@@ -23,16 +23,17 @@ from types import (
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.collector import collector_paused
-from pyebpf.dsl import guarded, limits, set_order, unguarded
+from pyebpf.dsl import changes, guarded, limits, set_order, unguarded
 from pyebpf.dsl.limits import words
 from pyebpf.dsl.source import ORIGINALS
 from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_STEPS, TooMuch, ticker_of
+from pyebpf.dsl.text_of import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, FrameType
 
-__all__ = ["Changing", "Impure", "compute", "impure_call"]
+__all__ = ["Impure", "compute", "impure_call"]
 
 
 #: Modules of the standard library that compute from their arguments alone, those written in C among them.
@@ -101,12 +102,6 @@ _PRIVATE = {"posix": "os", "nt": "os", "_io": "io", "_socket": "socket", "_rando
 _PRIVATE |= {"_datetime": "datetime", "_pydatetime": "datetime", "_thread": "threading", "_ctypes": "ctypes"}
 _PRIVATE |= {"_signal": "signal", "_uuid": "uuid", "_sitebuiltins": "builtins"}
 
-#: Methods that change their object.
-_CHANGES = words(
-    "add append appendleft clear difference_update discard extend extendleft insert intersection_update pop popitem "
-    "popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update"
-)
-
 #: Types whose operators and methods run no code of the author's.
 _PLAIN = frozenset([int, str, bytes, bool, float, complex, range, slice, type(None), type(Ellipsis)])
 _CONTAINERS = frozenset([tuple, list, set, frozenset])
@@ -155,17 +150,6 @@ class Unordered(Impure):
         return f"{self.name}() goes through a set, whose order differs from run to run: give it sorted(…) of the set"
 
 
-class Changing(Impure):
-    """A call would change, or go on with, an object that is there before and after."""
-
-    def message(self, outer: str) -> str:  # noqa: ARG002 - all say which call it is
-        """Words for the author."""
-        return (
-            f"{self.name}() changes what it is called on, once, at compile time, not on each event: keep in a map what "
-            "events change"
-        )
-
-
 def impure_call(function: Any, *, result: bool = True) -> str:
     """Name of a callable that may answer otherwise in another run; empty for what is pure, or followed when it runs.
 
@@ -181,20 +165,20 @@ def impure_call(function: Any, *, result: bool = True) -> str:
         function = function.__func__
     if isinstance(function, MethodWrapperType) and function.__name__ == "__call__":
         return impure_call(function.__self__, result=result)
-    if result and getattr(function, "__name__", "") == "__hash__":
+    if result and text_of(function) == "__hash__":
         return "hash"
     if isinstance(function, type):
-        root = _root(function.__module__)
+        root = _root(text_of(function, "__module__"))
         return "" if root in _FOLLOWED or _allows(root, function.__name__) else _shown(root, function.__name__)
     if isinstance(function, FunctionType):
-        root = _root(function.__module__ or "")
+        root = _root(text_of(function, "__module__"))
         return "" if root in _FOLLOWED or _allows(root, function.__name__) else _shown(root, function.__qualname__)
     if not isinstance(function, (BuiltinFunctionType, MethodDescriptorType)):
         return _impure_object(function)
     name = function.__name__
     owner = getattr(function, "__objclass__", None) or getattr(function, "__self__", None)
     if owner is None or isinstance(owner, ModuleType):
-        root = _root(function.__module__ or getattr(owner, "__name__", ""))
+        root = _root(text_of(function, "__module__") or text_of(owner))
         if root == "builtins" and name in _ADDRESSES:
             return name if result else ""
         # What is compiled and not Python's own can't be looked into.
@@ -202,14 +186,14 @@ def impure_call(function: Any, *, result: bool = True) -> str:
         return "" if known else _shown(root, name)
     type_ = owner if isinstance(owner, type) else type(owner)
     type_ = next((each for each in type_.__mro__ if name in vars(each)), type_)  # the author's may only inherit it
-    root = _root(type_.__module__)
+    root = _root(text_of(type_, "__module__"))
     return "" if _allows(root, name, type_.__name__) else _shown(root, f"{type_.__name__}.{name}")
 
 
 def _impure_object(value: Any) -> str:
     """Name of the type of a value that is a piece of the running system: an open file, a socket, a lock."""
     type_ = type(value)
-    root = _root(type_.__module__)
+    root = _root(text_of(type_, "__module__"))
     if root in sys.stdlib_module_names and root not in _FOLLOWED and not _allows(root, type_.__name__):
         return _shown(root, type_.__name__)
     return ""
@@ -368,7 +352,7 @@ class _Watch:
     def check_order(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """Look at a call that a probe's own expression makes: refuse one that depends on the order of a set."""
         if set_order.goes_through(function, arguments, keywords):
-            self.refuse(Unordered(getattr(function, "__qualname__", "")))
+            self.refuse(Unordered(text_of(function, "__qualname__")))
 
     def check_iterated(self, values: Any) -> None:
         """Look at what a probe's own expression goes through: refuse a set."""
@@ -434,9 +418,9 @@ def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Ma
         name = impure_call(each)
         if name:
             raise Impure(name, is_call=callable(each))
-    _check_changes(function)
+    changes.check_call(function, arguments, keywords)
     if set_order.goes_through(function, arguments, keywords):
-        raise Unordered(getattr(function, "__qualname__", ""))
+        raise Unordered(text_of(function, "__qualname__"))
     if _is_c(function) and all(map(_plain, given)):
         arguments, keywords = limits.within_limits(function, arguments, keywords)
         value = function(*arguments, **keywords)
@@ -471,14 +455,6 @@ def _watched(function: Callable[..., Any], arguments: Sequence[Any], keywords: M
                 raise watch.refused
     watch.check_result(value)
     return value
-
-
-def _check_changes(function: Any) -> None:
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, (list, dict, set, bytearray)) or type(owner).__name__ == "deque":
-        name = getattr(function, "__name__", "")
-        if name in _CHANGES:
-            raise Changing(name)
 
 
 def _is_c(function: Any) -> bool:

@@ -13,6 +13,8 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.dsl.text_of import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -49,7 +51,7 @@ def goes_through(function: Any, arguments: Sequence[Any], keywords: Mapping[str,
         arguments, keywords = [*function.args, *arguments], {**function.keywords, **keywords}
         function = function.func
     owner = getattr(function, "__self__", None)
-    name = getattr(function, "__name__", "")
+    name = text_of(function)
     if isinstance(function, MethodDescriptorType | WrapperDescriptorType) and arguments:
         owner, arguments = arguments[0], arguments[1:]
     if is_unordered(owner):
@@ -73,7 +75,7 @@ def _is_pythons(function: Any) -> bool:
     if isinstance(function, BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType | MethodWrapperType):
         return True
     if isinstance(function, type | FunctionType):
-        root = (function.__module__ or "").partition(".")[0]
+        root = text_of(function, "__module__").partition(".")[0]
         return root == builtins.__name__ or (root in sys.stdlib_module_names and root != "copy")
     return False
 

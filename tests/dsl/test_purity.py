@@ -195,7 +195,6 @@ IMPURE: list[tuple[str, str, str]] = [
     ("last.pop('x')", f"pop() {CHANGE}", ""),
     ("queue.popleft()", f"popleft() {CHANGE}", ""),
     ("buffer.pop()", f"pop() {CHANGE}", ""),
-    ("next(numbered)", f"next() {CHANGE}", ""),
     # However it is reached.
     ("helper()", f"helper() calls time.monotonic_ns(), which {ONCE}{CLOCK}", ""),
     ("deep()", f"deep() calls time.monotonic_ns(), which {ONCE}{CLOCK}", ""),

@@ -19,8 +19,10 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.own_methods import ANY, own_method, refusal
 from pyebpf.builder.values.records import Record, RecordLiteral, StructConstructor
-from pyebpf.dsl.purity import Changing, Impure, impure_call
+from pyebpf.dsl.changes import Changing
+from pyebpf.dsl.purity import Impure, impure_call
 from pyebpf.dsl.set_order import AGGREGATES
+from pyebpf.dsl.text_of import text_of
 from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain, realized
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value, uses_bpf
 from pyebpf.dsl.translate.conditions import as_test
@@ -112,7 +114,7 @@ def _called(
         if statement and isinstance(found, MapEntries):
             f.fail(f"{found.describe()} alone does nothing: write `for … in {found.describe()}:`")
         return found
-    if getattr(callee, "__module__", "") == "dataclasses" and callee.__name__ == "replace" and arguments:
+    if text_of(callee, "__module__") == "dataclasses" and text_of(callee) == "replace" and arguments:
         changed = _replaced(f, arguments, keywords)
         if changed is not None:
             return changed
@@ -128,7 +130,7 @@ def _called(
     given = [*arguments, *keywords.values()]
     impure = impure_call(callee)
     if impure:
-        f.fail(Impure(impure).message(getattr(callee, "__name__", "")))
+        f.fail(Impure(impure).message(text_of(callee)))
     if (
         isinstance(callee, FunctionType)
         and callee is not unroll
@@ -159,7 +161,7 @@ def _called(
         return _converted(f, callee, arguments, keywords)
     if callee is unroll:
         return _unrolled(f, node, arguments)
-    if callee in _GO_OVER and any(isinstance(value, (MapEntries, MapPointer)) for value in given):
+    if any(callee is each for each in _GO_OVER) and any(isinstance(value, (MapEntries, MapPointer)) for value in given):
         f.fail(f"{callee.__name__}() can't go over a map at run time: write a `for` loop over it")
     over = OVER_SEQUENCES.get(callee) if _hashable(callee) else None
     if over is not None and any(map(is_run_time, given)):
@@ -170,12 +172,12 @@ def _called(
             f.fail(f"{callee.__name__}() takes no argument {next(iter(keywords))} in a probe")
         return built_in(f, arguments)
     table = getattr(callee, "__self__", None)
-    if isinstance(table, Mapping) and getattr(callee, "__name__", "") == "get" and any(map(is_run_time, given)):
+    if isinstance(table, Mapping) and text_of(callee) == "get" and any(map(is_run_time, given)):
         from pyebpf.dsl.translate.tables import table_get
 
         return table_get(f, table, arguments)
     for value in given:
-        shown = getattr(callee, "__name__", None) or ast.unparse(node.func)
+        shown = text_of(callee) or ast.unparse(node.func)
         if is_run_time(value) or isinstance(value, Context):
             f.fail(
                 f"{shown}() is Python's and runs at compile time, but {described(value)} is known only at "

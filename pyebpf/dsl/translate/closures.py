@@ -11,6 +11,7 @@ from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.builder.values.own_methods import check_field
 from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.dataclass import replace
+from pyebpf.dsl.text_of import text_of
 from pyebpf.dsl.translate.compile_time import python_value
 from pyebpf.dsl.translate.inlining import inline
 from pyebpf.dsl.translate.operands import frozen
@@ -125,7 +126,7 @@ def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> Any:
 def _declared(cls: Any, name: str) -> Any:
     """The meaning of a name in the author's classes; Struct's own methods are for user space."""
     for each in cls.__mro__:
-        if each.__module__.startswith("pyebpf.types"):
+        if text_of(each, "__module__").startswith("pyebpf.types"):
             return None
         if name in vars(each):
             return vars(each)[name]

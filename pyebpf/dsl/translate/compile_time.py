@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.values.entity import Entity
+from pyebpf.dsl.changes import Changing, Contents, is_iterator
 from pyebpf.dsl.depth import as_deep_as_c_allows
 from pyebpf.dsl.guarded import NAME, PROBE_GUARD, guarded_expression
-from pyebpf.dsl.purity import Impure, compute
+from pyebpf.dsl.purity import Impure, compute, impure_call
 from pyebpf.dsl.scope import MISSING, Scope
 from pyebpf.dsl.steps import TooMuch
+from pyebpf.dsl.text_of import text_of
 from pyebpf.dsl.translate.known import check_iterations, said
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.tuples import is_run_time
@@ -26,7 +28,17 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["COMPILE_TIME", "check_called", "compile_time", "named", "needs_events", "python_value", "uses_bpf"]
+__all__ = [
+    "COMPILE_TIME",
+    "check_called",
+    "check_held",
+    "compile_time",
+    "has_code",
+    "named",
+    "needs_events",
+    "python_value",
+    "uses_bpf",
+]
 
 #: The file of what Python evaluates for a probe.
 COMPILE_TIME = "<compile time>"
@@ -34,15 +46,14 @@ COMPILE_TIME = "<compile time>"
 
 def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
     """Let Python compute; what it raises becomes an error of the place."""
+    contents = Contents(function, (*arguments, *keywords.values()))
     try:
         with as_deep_as_c_allows():
-            return compute(function, arguments, keywords)
+            found = compute(function, arguments, keywords)
     except CompileError:
         raise
-    except (Impure, TooMuch) as error:
-        # An operator, or this package's own function around what the probe has written, is no name of the author's.
-        unnamed = getattr(function, "__module__", None) in ("_operator", __name__, "pyebpf.dsl.translate.expressions")
-        f.fail(error.message("" if unnamed else getattr(function, "__qualname__", "")))
+    except (Impure, TooMuch, Changing) as error:
+        f.fail(error.message("" if _is_unnamed(function) else text_of(function, "__qualname__")))
     except OnlyInProbe as error:
         f.fail(str(error))
     except NotLoaded:
@@ -56,6 +67,23 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keyw
         raise
     except BaseException as error:  # noqa: BLE001 - the author's own code may raise anything, SystemExit too
         f.fail(f"computing this at compile time raised {said(error)}")
+    if contents.changed():
+        f.fail(Changing("" if _is_unnamed(function) else text_of(function), "an outer object").message(""))
+    return found
+
+
+def _is_unnamed(function: Any) -> bool:
+    """Whether it is an operator, or this package's own function around what the probe has written."""
+    return text_of(function, "__module__") in ("_operator", __name__, "pyebpf.dsl.translate.expressions")
+
+
+def check_held(f: Frame, name: str, value: Any) -> None:
+    """Refuse an iterator that is kept in a name, an attribute or an element outside the probe."""
+    if is_iterator(value) and not impure_call(value):  # a file is refused as such
+        f.fail(
+            f"{name} is an iterator, which is used up once, at compile time, not on each event: keep what it gives in "
+            "a tuple, above the probe"
+        )
 
 
 def check_called(f: Frame, *values: Any) -> None:
@@ -73,6 +101,8 @@ def named(f: Frame, node: ast.Name) -> Any:
     if value is MISSING:
         known = [*f.local_names, *f.scope.captured]
         f.fail(f"{node.id} is not defined{_import_of(node.id) or closest(node.id, known)}")
+    if f.depth or not f.binds(node.id):
+        check_held(f, node.id, value)
     return value
 
 
@@ -100,9 +130,42 @@ def python_value(f: Frame, node: ast.expr) -> Any:
         if is_run_time(value) or isinstance(value, (Intrinsic, Context)):
             refuse(f, node)
         names[free.id] = value
+    _check_attributes(f, node, names)
     _look_first(f, node, bound)
     code = _compile(node)
     return compile_time(f, _evaluate, code, names)
+
+
+def _check_attributes(f: Frame, node: ast.AST, names: dict[str, Any]) -> Any:
+    """Refuse an iterator in `name.attribute`; the value of such an expression, as far as reading it runs no code."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if not isinstance(node, ast.Attribute):
+        for each in ast.iter_child_nodes(node):
+            _check_attributes(f, each, names)
+        return None
+    owner = _check_attributes(f, node.value, names)
+    if owner is None or has_code(owner, node.attr):
+        return None
+    found = getattr(owner, node.attr, None)
+    check_held(f, ast.unparse(node), found)
+    return found
+
+
+def has_code(owner: Any, name: str) -> bool:
+    """Whether reading an attribute may run code: a property's, a descriptor's, `__getattr__`'s."""
+    type_: Any = type(owner)
+    if type_ is ModuleType or type_ is type:
+        return False
+    defined: list[Any] = [vars(each) for each in type_.__mro__]
+    if any(isinstance(names.get(hook), FunctionType) for names in defined for hook in _HOOKS):
+        return True
+    found: Any = next((names[name] for names in defined if name in names), None)
+    return isinstance(found, property) or isinstance(getattr(type(found), "__get__", None), FunctionType)
+
+
+#: Methods that are called for attributes of any name.
+_HOOKS = ("__getattr__", "__getattribute__")
 
 
 def _look_first(f: Frame, node: ast.expr, bound: set[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import operator
-from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Test
@@ -16,9 +15,10 @@ from pyebpf.builder.values.optional import Maybe, OptionalInt
 from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.scope import MISSING
+from pyebpf.dsl.text_of import text_of
 from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.closures import record_member
-from pyebpf.dsl.translate.compile_time import check_called, compile_time, named
+from pyebpf.dsl.translate.compile_time import check_called, check_held, compile_time, has_code, named
 from pyebpf.dsl.translate.conditions import as_test, boolean, branch, is_boolean
 from pyebpf.dsl.translate.operands import operands, taken_before
 from pyebpf.dsl.translate.refusals import refuse
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BINARY", "attribute", "binary"]
 
-_HOOKS = ("__getattr__", "__getattribute__")
 
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
@@ -86,25 +85,17 @@ def attribute(f: Frame, owner: Any, name: str) -> Any:
         return owner.attribute(f.p, name)
     if isinstance(owner, tuple) and is_run_time(owner) and name not in getattr(owner, "_fields", ()):
         f.fail(f"a tuple has no attribute {name} in a probe")
-    value = compile_time(f, _attribute_of, owner, name) if _has_code(owner, name) else _attribute_of(owner, name)
+    runs_code = has_code(owner, name)
+    value = compile_time(f, _attribute_of, owner, name) if runs_code else _attribute_of(owner, name)
     if value is MISSING:
         if owner is None:
             f.fail(f"None has no attribute {name}")
-        what = getattr(owner, "__name__", None) or f"{_article(type(owner).__name__)} {type(owner).__name__}"
+        kind = text_of(type(owner)) or "value"
+        what = text_of(owner) or f"{_article(kind)} {kind}"
         f.fail(f"{what} has no attribute {name}{closest(name, dir(owner))}")
+    if not runs_code:
+        check_held(f, f"the attribute {name}", value)
     return value
-
-
-def _has_code(owner: Any, name: str) -> bool:
-    """Whether reading an attribute may run code: a property's, a descriptor's, `__getattr__`'s."""
-    type_: Any = type(owner)
-    if type_ is ModuleType or type_ is type:
-        return False
-    defined: list[Any] = [vars(each) for each in type_.__mro__]
-    if any(isinstance(names.get(hook), FunctionType) for names in defined for hook in _HOOKS):
-        return True
-    found: Any = next((names[name] for names in defined if name in names), None)
-    return isinstance(found, property) or isinstance(getattr(type(found), "__get__", None), FunctionType)
 
 
 def _article(word: str) -> str:
@@ -230,7 +221,10 @@ def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
             "at run time: keep the values in a bpf.array" + f.why_run_time(node.slice)
         )
     check_ascii(f, owner)
-    return compile_time(f, operator.getitem, owner, index)
+    value = compile_time(f, operator.getitem, owner, index)
+    if type(owner) in (tuple, list, dict):
+        check_held(f, f"the element {index!r}", value)
+    return value
 
 
 def _slice(f: Frame, node: ast.Slice) -> slice:

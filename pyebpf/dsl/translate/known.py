@@ -74,9 +74,9 @@ def _counted(f: Frame, value: Any) -> None:
         f.fail(f"{total:,} elements are too many in a tuple that contains the same tuples repeatedly")
 
 
-def _is_standard(module: str | None) -> bool:
+def _is_standard(module: str) -> bool:
     """Whether a module is Python's own; code that was given to `exec` may have none."""
-    return module is not None and module.partition(".")[0] in sys.stdlib_module_names
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def raised(f: Frame, error: BaseException) -> None:
@@ -85,11 +85,14 @@ def raised(f: Frame, error: BaseException) -> None:
         f.fail(f"a string here is not valid UTF-8: {error.object[error.start : error.end]!a}")
     if isinstance(error, ValueError) and "integer string conversion" in str(error):
         f.fail(f"a number here is too large: {BITS}")
+    if isinstance(error, TypeError) and "returned non-string" in str(error):
+        f.fail(f"a value here has no text, as {error}: a probe is given plain numbers, texts, tuples and dictionaries")
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        module = trace.tb_frame.f_globals.get("__name__")
-        ours = code.co_filename == "<compile time>" or (module or "").partition(".")[0] == "pyebpf"
+        name = trace.tb_frame.f_globals.get("__name__")
+        module = name if type(name) is str else ""
+        ours = code.co_filename == "<compile time>" or module.partition(".")[0] == "pyebpf"
         if not ours and not _is_standard(module):
             f.fail(
                 f"{code.co_qualname}() of a value here raised {said(error)}: a probe is given plain numbers, texts, "
