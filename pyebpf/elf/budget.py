@@ -21,8 +21,10 @@ __all__ = ["Allowances", "Budget", "Hurry", "OverBudget", "Room", "for_ever"]
 
 #: A section table's entries, and the bytes of its names and of all notes, which lie in a few sections.
 MAX_SECTIONS, MAX_HEADER_BYTES, MAX_NOTE_BYTES, MAX_NOTE_SECTIONS = 16_384, 1 << 22, 1 << 20, 256
-#: Symbols of a table, bytes of their names, and of one name that is looked at.
-MAX_SYMBOLS, MAX_STRING_BYTES, MAX_NAME = 1 << 19, 1 << 25, 1 << 12
+#: Symbols of a file, bytes of their names, and of one name that is looked at; symbols of the same name.
+MAX_SYMBOLS, MAX_STRING_BYTES, MAX_NAME, MAX_SAME = 1 << 19, 1 << 25, 1 << 12, 1 << 16
+#: Relocations of an object file.
+MAX_RELOCATIONS = 1 << 19
 #: Seconds of the processor for one pass over a file that somebody named, for one of root's that a process has mapped
 #: (the C library's names take a slow or emulated processor more than one), and for the headers of any.
 PATIENCE, ROOT_SECONDS, MAX_SECONDS = 30.0, 10.0, 1.0
@@ -89,10 +91,12 @@ class Budget:
         self.patience: Callable[[], float] = for_ever
         self._until = time.thread_time() + seconds
         self._notes = MAX_NOTE_BYTES
+        self._names = MAX_STRING_BYTES
 
     def start(self) -> None:
         """Begin a pass."""
         self._until = time.thread_time() + self.seconds
+        self._names = MAX_STRING_BYTES
 
     def check(self, number: int, most: int, what: str) -> None:
         """Raise OverBudget for more than `most`."""
@@ -104,6 +108,17 @@ class Budget:
         self._notes -= size
         if self._notes < 0:
             raise OverBudget(f"{self._path}: its notes are larger than are read for names, {MAX_NOTE_BYTES} bytes")
+
+    def name(self, name: bytes) -> str:
+        """Decode a name, and count it among those of the pass.
+
+        Names may lie over each other: together they may be far longer than the table that holds them. Python takes up
+        to four bytes for each character of a string that is not ASCII.
+        """
+        self._names -= len(name) if name.isascii() else 4 * len(name)
+        if self._names < 0:
+            raise OverBudget(f"{self._path}: its names are longer than are read, {MAX_STRING_BYTES} bytes together")
+        return name.decode(errors="surrogateescape")
 
     def clock(self, number: int = 0) -> None:
         """Look at the clock, at every so many entries (0: now)."""

@@ -20,7 +20,7 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ElfHeaders", "Note", "Section", "Segment", "raw", "text"]
+__all__ = ["ElfHeaders", "Note", "Section", "Segment", "raw"]
 
 _LOAD, _PT_NOTE, _PF_X = 1, 4, 1
 _SHT_PROGBITS, _SHT_NOTE, _SHT_NOBITS = 1, 7, 8
@@ -183,7 +183,7 @@ class ElfHeaders:
         self.budget.check(headers[names_at][5], MAX_HEADER_BYTES, "bytes of section names")
         names = self._bytes(stream, headers[names_at][4], headers[names_at][5], "table of section names")
         self.sections = tuple(
-            Section(number, text(names, fields[0])[:_LONGEST_SECTION_NAME], *fields[1:])
+            Section(number, self.budget.name(raw(names, fields[0])[:_LONGEST_SECTION_NAME]), *fields[1:])
             for number, fields in enumerate(headers)
         )
 
@@ -276,11 +276,6 @@ def raw(strings: bytes, offset: int) -> bytes:
     """The bytes of a string table from `offset` to the next NUL; of a name that is too long, its beginning."""
     end = strings.find(b"\0", offset, offset + MAX_NAME)
     return strings[offset:end] if end >= 0 else strings[offset : offset + MAX_NAME]
-
-
-def text(strings: bytes, offset: int) -> str:
-    """The same as text."""
-    return raw(strings, offset).decode(errors="surrogateescape")
 
 
 def _parse_notes(data: bytes, order: str, alignment: int, section: str) -> Iterator[Note]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from pyebpf.elf.budget import MAX_RELOCATIONS
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import MalformedData, closest
 
@@ -18,6 +19,7 @@ __all__ = ["RelocatableFile", "Relocation", "read_relocatable"]
 
 _HEADER_SIZE, _CLASS_64 = 64, 2
 _SHT_NOBITS, _SHT_REL = 8, 9
+_RELOCATION_SIZE = 16  # Elf64_Rel
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _MAX_NO_BITS = 1 << 28
 
@@ -80,14 +82,18 @@ def read_relocatable(data: bytes) -> RelocatableFile:
     for section in sections:
         _check(section, len(data))
     symbols = tuple(_named(symbol, sections) for symbol in elf.every_symbol())
-    relocations: dict[int, tuple[Relocation, ...]] = {}
+    relocations: dict[int, list[Relocation]] = {}
+    number = 0
     for section in sections:
         if section.type == _SHT_REL and section.info < len(sections) and sections[section.info].allocated:
+            number += section.size // _RELOCATION_SIZE
+            elf.budget.check(number, MAX_RELOCATIONS, "relocations")
             content = data[section.offset : section.offset + section.size]
             found = sorted(_relocations(elf.byte_order, section, content, symbols), key=lambda each: each.offset)
-            relocations[section.info] = relocations.get(section.info, ()) + tuple(found)
+            relocations.setdefault(section.info, []).extend(found)
     byteorder: Literal["little", "big"] = "little" if elf.byte_order == "<" else "big"
-    return RelocatableFile(byteorder, elf.machine, sections, symbols, relocations, data)
+    by_section = {number: tuple(found) for number, found in relocations.items()}
+    return RelocatableFile(byteorder, elf.machine, sections, symbols, by_section, data)
 
 
 def _check(section: Section, total: int) -> None:

@@ -12,13 +12,13 @@ from io import BytesIO
 from struct import unpack_from
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from pyebpf.elf.budget import MAX_SYMBOLS, PATIENCE
-from pyebpf.elf.headers import ElfHeaders, raw, text
+from pyebpf.elf.budget import MAX_SAME, MAX_STRING_BYTES, MAX_SYMBOLS, PATIENCE
+from pyebpf.elf.headers import ElfHeaders, raw
 from pyebpf.elf.symbol_table import SymbolTable
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pyebpf.elf.budget import Budget
     from pyebpf.elf.headers import Section
@@ -27,6 +27,8 @@ __all__ = ["ElfSymbols", "Symbol"]
 
 FUNCTION, IFUNC, OBJECT, NO_TYPE = "STT_FUNC", "STT_GNU_IFUNC", "STT_OBJECT", "STT_NOTYPE"
 _KINDS = {0: NO_TYPE, 1: OBJECT, 2: FUNCTION, 10: IFUNC}
+_IFUNC = 10
+_FUNCTIONS = frozenset({2, _IFUNC})
 _OTHER_KINDS = {3: "STT_SECTION", 4: "STT_FILE", 5: "STT_COMMON", 6: "STT_TLS"}
 _BINDINGS = {0: "STB_LOCAL", 1: "STB_GLOBAL", 2: "STB_WEAK"}
 _U64_MAX = (1 << 64) - 1
@@ -85,7 +87,7 @@ class _Entries(NamedTuple):
     data: bytes
     layout: struct.Struct
     wide: bool
-    versions: tuple[int, ...]
+    versions: Sequence[int]
     version_names: dict[int, str]
     executable: frozenset[int]
     budget: Budget
@@ -106,6 +108,10 @@ class _Entries(NamedTuple):
                     clock(number)
                 if place and info & 0xF in _KINDS and name:
                     yield name, info, place, value, length, number - 1
+
+    def name(self, offset: int) -> str:
+        """The name at an offset. Raises OverBudget for names that are too long together."""
+        return self.budget.name(raw(self.strings, offset))
 
     def size_and_name(self, number: int) -> tuple[int, int]:
         """Size of the symbol of a number, and where its name is."""
@@ -153,33 +159,34 @@ class ElfSymbols(ElfHeaders):
         Those of the dynamic symbol table first, default versions before others.
         """
         bare, _, version = name.partition("@")
-        found = (
-            symbol
-            for symbol in self._symbols(lambda entries: _offsets(entries.strings, bare))
-            if symbol.name == bare and version.lstrip("@") in {"", symbol.version}
-        )
+        found = []
+        for symbol in self._symbols(is_at=lambda entries: _places_of(entries.strings, bare)):
+            if symbol.name == bare and version.lstrip("@") in {"", symbol.version}:
+                found.append(symbol)
+                self.budget.check(len(found), MAX_SAME, f"symbols of the name {bare}")
         default_first = sorted(found, key=lambda symbol: not symbol.default)
         return tuple(symbol for symbol in default_first if not version.startswith("@") or symbol.default)
 
     def symbols(self) -> Iterator[Symbol]:
         """All functions, objects and labels of code, the dynamic symbol table's first, each place and name once."""
-        return self._symbols(lambda _: None)
+        return self._symbols()
 
     def every_symbol(self) -> Iterator[Symbol]:
         """The static symbol table as it is, symbols of every kind by their numbers, defined here or not."""
         section = self._first(_SHT_SYMTAB)
         if section is None:
             return
-        entries = self._read_table(section)
+        (entries,) = self._read_tables([section])
         if section.entry_size != entries.layout.size:
             raise MalformedData(f"{self.path}: the symbol table is garbled")
+        self.budget.start()
         for fields in entries.layout.iter_unpack(entries.data):
             name, info, _, place, value, size = fields if entries.wide else (fields[i] for i in (0, 3, 4, 5, 1, 2))
             kind = _KINDS.get(info & 0xF) or _OTHER_KINDS.get(info & 0xF, str(info & 0xF))
             home = place if 0 < place < len(self.sections) else None
             binding = _BINDINGS.get(info >> 4, str(info >> 4))
             offset = self.offset_of(value)
-            spelled = text(entries.strings, name)
+            spelled = entries.name(name)
             yield Symbol(
                 spelled,
                 "",
@@ -194,11 +201,18 @@ class ElfSymbols(ElfHeaders):
 
     def functions(self, pattern: str = "*") -> tuple[Symbol, ...]:
         """The functions (STT_FUNC, STT_GNU_IFUNC) whose name matches a pattern of `fnmatch`, by address."""
+        return tuple(sorted(self.matching(pattern), key=lambda symbol: (symbol.value, symbol.name)))
+
+    def matching(self, pattern: str) -> Iterator[Symbol]:
+        """The same in the order of the tables, one at a time: those of a large file take 200 MiB."""
         import re
 
         match = re.compile(translate(pattern)).match
-        found = (symbol for symbol in self.symbols() if symbol.is_function and match(symbol.name))
-        return tuple(sorted(found, key=lambda symbol: (symbol.value, symbol.name)))
+        return (symbol for symbol in self._symbols(_FUNCTIONS) if match(symbol.name))
+
+    def ifuncs(self) -> Iterator[Symbol]:
+        """Functions that are chosen among several when a program starts (STT_GNU_IFUNC)."""
+        return self._symbols({_IFUNC})
 
     def table(self) -> SymbolTable:
         """Return symbols that name virtual addresses: functions and labels of code, of this file and those included."""
@@ -212,7 +226,7 @@ class ElfSymbols(ElfHeaders):
                 code = entries.executable
                 for _, info, place, value, size, number in entries.symbols():
                     kind = info & 0xF
-                    if kind not in {2, 10} and not (kind == 0 and place in code):
+                    if kind not in _FUNCTIONS and not (kind == 0 and place in code):
                         continue
                     # Of names for one address: a function, one with a size, a global one.
                     rank = _TYPE_ORDER[kind] << 3 | (size == 0) << 2 | _BINDING.get(info >> 4, 3)
@@ -244,30 +258,40 @@ class ElfSymbols(ElfHeaders):
             starts, lambda name: b"" if name == no_name else raw(strings[name >> 32], name & 0xFFFF_FFFF)
         )
 
-    def _symbols(self, offsets: Callable[[_Entries], set[int] | None]) -> Iterator[Symbol]:
-        seen: set[tuple[str, int]] = set()
-        for entries in self._all_entries():
+    def _symbols(
+        self,
+        kinds: Collection[int] = _KINDS,
+        is_at: Callable[[_Entries], Callable[[int], bool]] | None = None,
+    ) -> Iterator[Symbol]:
+        """Symbols of some types, whose names are at some offsets of a table, made one at a time."""
+        tables = list(self._all_entries())
+        for entries in tables:
             entries.budget.start()
-            wanted = offsets(entries)
+        seen: set[tuple[str, int]] = set()
+        for entries in tables:
+            wanted = is_at(entries) if is_at is not None else None
+            last = entries is tables[-1]
             new = []
             for place, info, section, value, size, number in entries.symbols():
-                if wanted is not None and place not in wanted:
+                if (wanted is not None and not wanted(place)) or info & 0xF not in kinds:
                     continue
                 # Static tables spell versions as part of the name.
-                name, _, version = text(entries.strings, place).partition("@")
+                name, _, version = entries.name(place).partition("@")
                 default = version.startswith("@")
                 if entries.versions and number < len(entries.versions):
                     mark = entries.versions[number]
                     version = entries.version_names.get(mark & _VERSION_NUMBER, "")
                     default = bool(version) and not mark & _VERSION_HIDDEN
-                if (name, value) not in seen:
-                    kind = _KINDS[info & 0xF]
-                    home = section if section < len(self.sections) else None
-                    binding = _BINDINGS.get(info >> 4, str(info >> 4))
-                    offset = self.offset_of(value)
-                    new.append(Symbol(name, version.lstrip("@"), default, kind, value, size, offset, home, binding))
-            yield from new
-            seen.update((symbol.name, symbol.value) for symbol in new)
+                if (name, value) in seen:
+                    continue
+                if not last:
+                    new.append((name, value))
+                kind = _KINDS[info & 0xF]
+                home = section if section < len(self.sections) else None
+                binding = _BINDINGS.get(info >> 4, str(info >> 4))
+                offset = self.offset_of(value)
+                yield Symbol(name, version.lstrip("@"), default, kind, value, size, offset, home, binding)
+            seen.update(new)
 
     def _all_entries(self) -> Iterator[_Entries]:
         yield from self._own_entries()
@@ -278,27 +302,30 @@ class ElfSymbols(ElfHeaders):
         if self._entries is None:
             # One of each type (gABI, "Sections").
             found = (self._first(kind) for kind in (_SHT_DYNSYM, _SHT_SYMTAB))
-            self._entries = tuple(self._read_table(section) for section in found if section is not None)
+            self._entries = tuple(self._read_tables([section for section in found if section is not None]))
         return self._entries
 
     def _first(self, kind: int) -> Section | None:
         return next((section for section in self.sections if section.type == kind), None)
 
-    def _read_table(self, section: Section) -> _Entries:
+    def _read_tables(self, tables: list[Section]) -> list[_Entries]:
+        size = struct.calcsize(self._layout.symbol)
         try:
+            self.budget.check(sum(each.size // size for each in tables), MAX_SYMBOLS, "symbols")
+            names = sum(self.sections[each.link].size for each in tables)
+            self.budget.check(names, MAX_STRING_BYTES, "bytes of names")
             with self._open() as stream:
-                return self._entries_of(stream, section)
+                return [self._entries_of(stream, section) for section in tables]
         except (struct.error, IndexError) as error:
             raise MalformedData(f"{self.path}: the symbol table is garbled") from error
 
     def _entries_of(self, stream: BinaryIO, section: Section) -> _Entries:
         layout = struct.Struct(self._layout.symbol)
         size = layout.size
-        self.budget.check(section.size // size, MAX_SYMBOLS, "symbols")
         data = self._bytes(stream, section.offset, section.size // size * size, f"section {section.name}")
         names = self.sections[section.link]
         strings = self._bytes(stream, names.offset, names.size, f"section {names.name}")
-        versions: tuple[int, ...] = ()
+        versions: Sequence[int] = ()
         version_names: dict[int, str] = {}
         if section.type == _SHT_DYNSYM:
             versions, version_names = self._read_versions(stream)
@@ -306,12 +333,13 @@ class ElfSymbols(ElfHeaders):
         wide = self._layout.wide
         return _Entries(strings, data, layout, wide, versions, version_names, executable, self.budget)
 
-    def _read_versions(self, stream: BinaryIO) -> tuple[tuple[int, ...], dict[int, str]]:
+    def _read_versions(self, stream: BinaryIO) -> tuple[Sequence[int], dict[int, str]]:
         marks = next((section for section in self.sections if section.type == _SHT_GNU_VERSYM), None)
         defined = next((section for section in self.sections if section.type == _SHT_GNU_VERDEF), None)
         if marks is None or defined is None:
             return (), {}
         order = self._layout.order
+        self.budget.check(marks.size // 2, MAX_SYMBOLS, "versions of symbols")
         data = self._bytes(stream, marks.offset, marks.size // 2 * 2, "section .gnu.version")
         names_at = self.sections[defined.link]
         names = self._bytes(stream, names_at.offset, names_at.size, f"section {names_at.name}")
@@ -324,19 +352,25 @@ class ElfSymbols(ElfHeaders):
             _, flags, number, _, _, first, following = unpack_from(order + "HHHHIII", table, place)
             if not flags & _VER_FLG_BASE:  # the file's own name
                 (name,) = unpack_from(order + "I", table, place + first)
-                found[number & _VERSION_NUMBER] = text(names, name)
+                found[number & _VERSION_NUMBER] = self.budget.name(raw(names, name))
             if not following:
                 break
             place += following
         return unpack_from(f"{order}{len(data) // 2}H", data), found
 
 
-def _offsets(strings: bytes, name: str) -> set[int]:
-    """Where a name, perhaps with a version after it, may begin; linkers let one name end another."""
+def _places_of(strings: bytes, name: str) -> Callable[[int], bool]:
+    """Tell where a name, perhaps with a version after it, begins; linkers let one name end another."""
     sought = name.encode(errors="surrogateescape")
-    found = set()
-    place = strings.find(sought)
-    while sought and place >= 0:
-        found.add(place)
-        place = strings.find(sought, place + 1)
-    return found
+    if not sought:
+        return lambda _: False
+    ends = (sought + b"\0", sought + b"@")
+    found = {len(strings) - len(sought)} if strings.endswith(sought) else set()
+    for whole in ends:
+        place = strings.find(whole)
+        while place >= 0:
+            if len(found) == MAX_SAME:  # what no linker writes: each symbol is compared
+                return lambda place: strings.startswith(ends, place)
+            found.add(place)
+            place = strings.find(whole, place + 1)
+    return found.__contains__

@@ -9,11 +9,12 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from pyebpf.elf.budget import MAX_SAME
 from pyebpf.elf.symbols import IFUNC
 from pyebpf.kernel.libraries import loaded_function
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyebpf.elf.symbols import ElfSymbols, Symbol
 
@@ -23,28 +24,32 @@ _WHY = "chosen among several when a program starts (IFUNC)"
 _MAX_NAMED = 3
 
 
-def split_ifuncs(symbols: Sequence[Symbol], pattern: str) -> tuple[list[Symbol], list[str]]:
-    """Separate those of a file's `symbols` that match a pattern into functions to probe, and one name of each IFUNC.
+def split_ifuncs(elf: ElfSymbols, pattern: str) -> tuple[Iterator[Symbol], dict[int, str]]:
+    """Separate functions of a file that match a pattern from IFUNCs: functions to probe, one name of each IFUNC.
 
-    A resolver counts as its IFUNC, as do versions of an IFUNC's name that hardly any program calls.
+    The names are known, by their addresses, once all functions have been taken. A resolver counts as its IFUNC, as do
+    versions of an IFUNC's name that hardly any program calls.
     """
+    resolved = []
+    for symbol in elf.ifuncs():
+        resolved.append(symbol)
+        elf.budget.check(len(resolved), MAX_SAME, "IFUNCs")
     # Names that match first, then those that programs see, then short ones: strlen, not __GI_strlen.
-    resolved = sorted(
-        (symbol for symbol in symbols if symbol.kind == IFUNC),
-        key=lambda symbol: (not fnmatchcase(symbol.name, pattern), symbol.is_local, len(symbol.name)),
-    )
+    resolved.sort(key=lambda symbol: (not fnmatchcase(symbol.name, pattern), symbol.is_local, len(symbol.name)))
     names = {symbol.value: symbol.name for symbol in reversed(resolved)}
     # Of an older version, such as memcpy@GLIBC_2.2.5, the name is the IFUNC's.
     values = {symbol.name: symbol.value for symbol in resolved if symbol.default or not symbol.version}
-    functions, left_out = [], {}
-    for symbol in symbols:
-        if fnmatchcase(symbol.name, pattern):
+    left_out: dict[int, str] = {}
+
+    def functions() -> Iterator[Symbol]:
+        for symbol in elf.matching(pattern):
             value = values.get(symbol.name, symbol.value)
             if value in names:
                 left_out[value] = names[value]
             else:
-                functions.append(symbol)
-    return functions, list(left_out.values())
+                yield symbol
+
+    return functions(), left_out
 
 
 def instead_of(elf: ElfSymbols, symbol: Symbol, name: str, binary: str) -> str:
@@ -74,11 +79,15 @@ def summary(elf: ElfSymbols, names: Sequence[str]) -> str:
 
 def _variants(elf: ElfSymbols, symbol: Symbol, name: str) -> tuple[str, list[str]]:
     """The variant of an IFUNC that this machine uses, empty if it cannot be told, and those that there are."""
-    known = [each for each in elf.functions("*") if each.kind != IFUNC and each.value != symbol.value]
-    variants = [each.name for each in known if f"_{name}_" in each.name]
     address = loaded_function(elf.path, name)
-    if address is None:
-        return "", variants
-    used = [each.name for each in known if each.offset is not None and each.offset == address]
-    mine = [each for each in used if each in variants] or used
-    return (mine[0] if mine else ""), variants
+    variants, used = [], []
+    for each in elf.matching("*"):
+        if each.kind == IFUNC or each.value == symbol.value:
+            continue
+        if f"_{name}_" in each.name:
+            variants.append((each.value, each.name))
+        if address is not None and each.offset == address:
+            used.append((each.value, each.name))
+    variants.sort()
+    mine = [each for each in sorted(used) if each in variants] or sorted(used)
+    return (mine[0][1] if mine else ""), [variant for _, variant in variants]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import InvalidValue, NotFound, NotPermitted, closest
+from pyebpf.errors import InvalidValue, NotFound, NotPermitted, closest, most_like
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.mappings import Mapping, read_mappings
 from pyebpf.symbols.process import mount_namespace, open_mapped
@@ -51,7 +51,7 @@ def address_in_process(pid: int, symbol: str) -> int:
             raise InvalidValue(f"{symbol}: {mapping.path} has {len(chosen)} symbols of that name: give an address")
         if chosen and base is not None:
             return mapping.start - base + chosen.pop()
-        names += [each.name for each in elf.symbols()]
+        names += most_like(name, (each.name for each in elf.symbols()))
     where = files[0].path if len(files) == 1 else f"process {pid}"
     raise NotFound(f"{symbol}: {where} has no symbol {name}{closest(name, names)}")
 

@@ -22,6 +22,8 @@ __all__ = ["Functions", "ProbeOffset", "find_functions", "open_binary"]
 #: EM_X86_64 and EM_AARCH64 of e_machine.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PATTERN = frozenset("*?[")
+#: Names of one place that are told; linkers that fold equal code give it hundreds.
+_MAX_NAMES = 16
 
 
 class ProbeOffset(NamedTuple):
@@ -112,10 +114,9 @@ def _places(
     plain, at, _ = name.partition("@")
     if at and (others := elf.find(plain)):
         raise _Absent(f"{binary} has no function {name}: its {plain} is {' and '.join(map(str, others))}")
-    functions = {symbol.name for symbol in elf.symbols() if symbol.is_function}
-    if not functions:
+    if next(elf.matching("*"), None) is None:
         raise _Absent(f"{binary} has no symbols: it was stripped; an offset in the file such as 0x1234 can be probed")
-    raise _Absent(f"{binary} has no function {name}{closest(name, functions)}")
+    raise _Absent(f"{binary} has no function {name}{closest(name, (each.name for each in elf.matching('*')))}")
 
 
 def _of_symbols(elf: ElfSymbols, symbols: Sequence[Symbol], name: str, binary: str) -> list[ProbeOffset]:
@@ -172,23 +173,36 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Pro
 
 def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> tuple[list[ProbeOffset], list[str]]:
     """Places of the functions that match, and the IFUNCs that match, which have none."""
-    found, ifuncs = split_ifuncs(elf.functions("*"), pattern)
-    found = [symbol for symbol in found if _is_code(elf, symbol)]
-    if not found:
+    functions, left_out = split_ifuncs(elf, pattern)
+    # What has several names that match has one place, called by all of them.
+    places: dict[int, dict[str, None]] = {}
+    more: set[int] = set()
+    for symbol in functions:
+        offset = symbol.offset
+        if offset is None or not _is_code(elf, symbol):
+            continue
+        if offset in places or len(places) < max_probes:
+            names = places.setdefault(offset, {})
+            if len(names) <= _MAX_NAMES:
+                names[symbol.name] = None
+        else:
+            more.add(offset)
+    ifuncs = [left_out[value] for value in sorted(left_out)]
+    if not places and not more:
         raise _Absent(
             f"{pattern} of {binary} matches nothing but {summary(elf, ifuncs)}"
             if ifuncs
             else f"no function of {binary} matches {pattern}"
         )
-    names: dict[int, list[str]] = {}
-    for symbol in found:
-        if symbol.name not in (same := names.setdefault(symbol.offset or 0, [])):
-            same.append(symbol.name)
-    # What has several names that match has one place, called by all of them.
-    places = {offset: ProbeOffset("/".join(same), offset) for offset, same in names.items()}
-    if len(places) > max_probes:
+    if more:
+        number = len(places) + len(more)
         raise InvalidValue(
-            f"{pattern} matches {len(places)} functions of {binary}, more than {max_probes}: narrow it, or allow more "
-            f"with max_probes={len(places)} (--max-probes)"
+            f"{pattern} matches {number} functions of {binary}, more than {max_probes}: narrow it, or allow more "
+            f"with max_probes={number} (--max-probes)"
         )
-    return [places[offset] for offset in sorted(places)], ifuncs
+    return [ProbeOffset(_joined(places[offset]), offset) for offset in sorted(places)], ifuncs
+
+
+def _joined(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    return "/".join(ordered[:_MAX_NAMES]) + ("/..." if len(ordered) > _MAX_NAMES else "")

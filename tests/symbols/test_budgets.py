@@ -15,6 +15,7 @@ import pytest
 
 from pyebpf.elf import budget as budgets
 from pyebpf.elf.budget import Allowances, OverBudget, Room
+from pyebpf.elf.relocations import read_relocatable
 from pyebpf.elf.symbol_table import SymbolTable
 from pyebpf.errors import MalformedData, PyebpfError
 from pyebpf.symbols.debug import include_debug_symbols
@@ -23,17 +24,18 @@ from pyebpf.symbols.libraries import parse_cache
 from pyebpf.symbols.mappings import parse_mappings, read_mappings
 from pyebpf.symbols.perf_map import PerfMap
 from pyebpf.symbols.process import Processes
+from pyebpf.symbols.user_functions import find_functions
 from tests.support.errors import only_own_errors
 
 MIB = 1 << 20
 SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
-STRTAB, SYMTAB, NOTE, PROGBITS = 3, 2, 7, 1
+STRTAB, SYMTAB, NOTE, PROGBITS, REL, DYNSYM = 3, 2, 7, 1, 9, 11
 #: Code of all these files: a page at 0x1000, so that addresses of a mapping lie in a segment.
 HEADER = 64 + 56
 
 
-def write_elf(path, sections, contents, *, size=0, count=None, names=0):
+def write_elf(path, sections, contents, *, size=0, count=None, names=0, entry_size=0):
     """An ELF file: `sections` (name, type, flags, address, offset, size, link, info) after `contents` by offset."""
     table_at = max([HEADER, *(at + len(data) for at, data in contents.items())]) + 7 & ~7
     number = len(sections) if count is None else count
@@ -49,7 +51,9 @@ def write_elf(path, sections, contents, *, size=0, count=None, names=0):
         file.seek(table_at)
         for index, (name, kind, flags, address, offset, length, link, info) in enumerate(sections):
             many = index == 0 and number >= 0xFF00
-            file.write(SECTION.pack(name, kind, flags, address, offset, number if many else length, link, info, 8, 0))
+            file.write(
+                SECTION.pack(name, kind, flags, address, offset, number if many else length, link, info, 8, entry_size)
+            )
         file.truncate(max(size, file.tell(), 1 << 21))
     return path
 
@@ -101,7 +105,24 @@ def many_symbols(path, count=budgets.MAX_SYMBOLS):
     return write_elf(path, sections, {8192: symbols, at: strings}, names=3)
 
 
-ATTACKS = (huge_section_table, names_without_end, symbols_without_end, tables_over_one, notes_over_one, many_symbols)
+def names_over_each_other(path, *, count=400_000, strings=b"N" * (30 * MIB)):
+    """Functions whose names begin at every byte of a text that has no end."""
+    symbols = b"".join(SYMBOL.pack(i % len(strings), 0x12, 0, 1, 0x1000 + i % 4096, 1) for i in range(count))
+    at = 8192 + len(symbols)
+    sections = [NULL, TEXT, (0, SYMTAB, 0, 0, 8192, len(symbols), 3, 0), (0, STRTAB, 0, 0, at, len(strings), 0, 0)]
+    sections.append((0, STRTAB, 0, 0, 4096, 16, 0, 0))
+    return write_elf(path, sections, {4096: bytes(16), 8192: symbols, at: strings}, names=4, entry_size=SYMBOL.size)
+
+
+ATTACKS = (
+    huge_section_table,
+    names_without_end,
+    symbols_without_end,
+    tables_over_one,
+    notes_over_one,
+    many_symbols,
+    names_over_each_other,
+)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -141,6 +162,105 @@ def test_limits_are_no_file_that_is_in_use():
             continue
         include_debug_symbols(elf)
         elf.table()
+
+
+# Every reader of symbols, for names that are in the file and that are not; the peak in MiB.
+READERS = """
+import sys
+from contextlib import suppress
+from pyebpf.elf.relocations import read_relocatable
+from pyebpf.errors import PyebpfError
+from pyebpf.symbols.files import ElfFile
+from pyebpf.symbols.user_functions import find_functions
+reader, path = sys.argv[1:]
+with suppress(PyebpfError):
+    if reader == "object":
+        with open(path, "rb") as file:
+            read_relocatable(file.read())
+    elif reader == "functions":
+        ElfFile(path).functions()
+    elif reader == "symbols":
+        list(ElfFile(path).symbols())
+    else:
+        find_functions(ElfFile(path), [reader])
+print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "reader", ["*", "N", "NNNNNNNNNNNN", "N*N", "Nothing", "N@V", "object", "functions", "symbols"]
+)
+def test_every_reader_of_symbols_keeps_within_memory(tmp_path, reader):
+    """Patterns, names and objects as much as addresses: 1.8 to 3.8 GB were the names of a file of 41 MB."""
+    path = names_over_each_other(tmp_path / "file")
+    done = subprocess.run(
+        [sys.executable, "-c", READERS, reader, str(path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) < 256 << 10
+
+
+@pytest.mark.parametrize("reader", ["*", "name", "n*", "nothing"])
+def test_a_name_of_half_a_million_functions_takes_no_memory_for_each(tmp_path, reader):
+    """One that stands everywhere, and one name for all of them."""
+    path = names_over_each_other(tmp_path / "file", count=budgets.MAX_SYMBOLS, strings=b"name\0" * (3 * MIB))
+    done = subprocess.run(
+        [sys.executable, "-c", READERS, reader, str(path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) < 128 << 10
+
+
+@pytest.mark.parametrize("read", [lambda elf: elf.functions(), lambda elf: [*elf.symbols()],
+                                  lambda elf: [*elf.every_symbol()]])  # fmt: skip
+def test_the_names_of_a_file_are_32_mib_together(tmp_path, read):
+    """Whichever way they are asked for; and again: a pass begins anew."""
+    elf = ElfFile(str(names_over_each_other(tmp_path / "over", count=10_000, strings=b"N" * 20_000)))
+    for _ in range(2):
+        with pytest.raises(OverBudget, match="its names are longer than are read, 33554432 bytes together"):
+            read(elf)
+    elf = ElfFile(str(names_over_each_other(tmp_path / "within", count=5_000, strings=b"N" * 20_000)))
+    for _ in range(2):
+        assert len(read(elf)) in (5_000, 4_999)  # one has no name
+
+
+def test_both_tables_of_a_file_share_its_limits(tmp_path):
+    """The static and the dynamic one: their symbols, and the tables of their names."""
+    symbols = SYMBOL.pack(1, 0x12, 0, 1, 0x1000, 1) * 300_000
+    both = [(0, kind, 0, 0, 8192, len(symbols), 3, 0) for kind in (SYMTAB, DYNSYM)]
+    sections = [NULL, TEXT, both[0], (0, STRTAB, 0, 0, 4096, 16, 0, 0), both[1]]
+    path = write_elf(tmp_path / "symbols", sections, {4096: b"\0one\0".ljust(16, b"\0"), 8192: symbols}, names=3)
+    with pytest.raises(OverBudget, match="600000 symbols are more than are read for names, 524288"):
+        ElfFile(str(path)).table()
+    few = [(0, kind, 0, 0, 8192, SYMBOL.size, 3, 0) for kind in (SYMTAB, DYNSYM)]
+    text = (0, STRTAB, 0, 0, MIB, 20 * MIB, 0, 0)
+    sections = [NULL, TEXT, few[0], text, few[1], (0, STRTAB, 0, 0, 4096, 16, 0, 0)]
+    path = write_elf(tmp_path / "names", sections, {4096: bytes(16), 8192: symbols}, size=32 * MIB, names=5)
+    with pytest.raises(OverBudget, match=f"{40 * MIB} bytes of names are more"):
+        ElfFile(str(path)).find("one")
+
+
+def test_an_objects_relocations_have_a_limit(tmp_path):
+    """16,000 sections of them over the same bytes."""
+    symbol = SYMBOL.pack(1, 0x12, 0, 1, 0, 1)
+    relocations = struct.pack("<QQ", 0, 1) * 100
+    sections = [NULL, TEXT, (0, SYMTAB, 0, 0, 8192, SYMBOL.size, 3, 0), (0, STRTAB, 0, 0, 4096, 16, 0, 0)]
+    sections += [(0, REL, 0, 0, 16384, len(relocations), 2, 1)] * 6000
+    contents = {4096: b"\0one\0".ljust(16, b"\0"), 8192: symbol, 16384: relocations}
+    path = write_elf(tmp_path / "object", sections, contents, names=3, entry_size=16)
+    data = bytearray(path.read_bytes())
+    table = struct.unpack_from("<Q", data, 40)[0]
+    struct.pack_into("<Q", data, table + 2 * SECTION.size + 56, SYMBOL.size)
+    with pytest.raises(OverBudget, match="relocations are more than are read for names, 524288"):
+        read_relocatable(bytes(data))
+
+
+def test_a_place_of_many_names_is_told_by_a_few(tmp_path):
+    """Linkers fold equal code."""
+    strings = b"".join(b"\0name%03d" % i for i in range(100)) + b"\0"
+    symbols = b"".join(SYMBOL.pack(1 + i * 8, 0x12, 0, 1, 0x1000, 1) for i in range(100))
+    sections = [NULL, TEXT, (0, SYMTAB, 0, 0, 8192, len(symbols), 3, 0), (0, STRTAB, 0, 0, 4096, len(strings), 0, 0)]
+    path = write_elf(tmp_path / "folded", sections, {4096: strings, 8192: symbols}, names=3)
+    (place,) = find_functions(ElfFile(str(path)), ["name*"]).places
+    assert place.name == "/".join(f"name{i:03}" for i in range(16)) + "/..."
 
 
 def test_sections_of_notes_share_one_limit(tmp_path):
