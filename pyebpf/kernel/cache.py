@@ -44,7 +44,8 @@ def open_folder() -> Descriptor | None:
     try:
         if not _is_own(base):
             return None
-        parts = os.path.realpath(os.path.join(base, "pyebpf")).split("/")[1:]
+        # The folder itself is no link: it is made here, and whoever puts one in its place leads elsewhere.
+        parts = [*os.path.realpath(base).split("/")[1:], "pyebpf"]
         found = Descriptor(os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), "cache folder")
     except (OSError, ValueError):
         return None

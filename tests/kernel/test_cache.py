@@ -121,6 +121,22 @@ def test_a_folder_that_others_can_change_is_not_used(home):
             home.unlink()
 
 
+@pytest.mark.parametrize("owner", [NOBODY, 0])
+def test_a_link_in_the_place_of_the_folder_is_not_followed(home, owner):
+    """Wherever it leads: root would make its index where somebody else decides."""
+    needs("user:root")
+    elsewhere = home.parent / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    home.symlink_to(elsewhere)
+    os.chown(home, owner, owner, follow_symlinks=False)
+    assert cache.open_folder() is None
+    assert cache.cached("test-1", "of-a-kernel", Builder()) == b"an index"
+    assert list(elsewhere.iterdir()) == []
+    elsewhere.rmdir()  # now it leads to nothing
+    assert cache.open_folder() is None
+    assert not elsewhere.exists()
+
+
 @pytest.mark.parametrize("above", ["owner", "writable"])
 def test_nor_is_one_below_such_a_folder(tmp_path, monkeypatch, above):
     """Who may rename a folder on the way can put another one in its place; a sticky one as /tmp is good enough."""
