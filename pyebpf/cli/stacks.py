@@ -11,6 +11,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
 from pyebpf.output.stacks import fold, write_stacks
 from pyebpf.output.timestamps import Timestamps
+from pyebpf.tool.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ def print_stacks(
         sink.write(content)
         return
     try:
-        Path(path).write_text(content, encoding="utf-8")
+        write_file(path, content)
     except OSError as error:
         raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
     note(f"{path}: {sum(folded.values())} {tool.unit} of {len(folded)} different stacks")

@@ -9,7 +9,6 @@ Overhead: one probe and one record for each segment that an established connecti
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, KernelObject, NotFound, Struct, TcpState, cast, now, u32, u64
@@ -29,6 +28,7 @@ from pyebpf.tool import (
     monotonic_time,
     option,
 )
+from pyebpf.tool.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,7 +131,7 @@ def windows(bpf: BPF, options: Options, stop: Stop) -> Iterator[Window]:
 def write(path: str, text: str) -> None:
     """Write a plot. Raises NotFound."""
     try:
-        Path(path).write_text(text, encoding="utf-8")
+        write_file(path, text)
     except OSError as error:
         raise NotFound(f"--plot: {path} cannot be written: {error.strerror}") from None
 

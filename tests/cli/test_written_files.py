@@ -1,0 +1,148 @@
+"""Files that tools write: what was there stays if writing fails, and its mode, owner and links if it does not."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+
+from pyebpf.programs import tcpwin
+from pyebpf.tool.files import write_file
+from tests.support.needs import needs
+
+NEW, OLD = "new\n" * 10_000, "old\n"
+NOBODY = 65534
+
+
+@contextmanager
+def small_files():
+    """No file of this process may grow beyond 4 KiB: writing gives EFBIG, as a full disk gives ENOSPC."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_failure_leaves_the_old_file(tmp_path):
+    """And nothing beside it."""
+    path = tmp_path / "keep.svg"
+    path.write_text(OLD)
+    with small_files(), pytest.raises(OSError, match="File too large"):
+        write_file(str(path), NEW)
+    assert path.read_text() == OLD
+    assert list(tmp_path.iterdir()) == [path]
+    with small_files(), pytest.raises(OSError, match="File too large"):
+        write_file(str(tmp_path / "none.svg"), NEW)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_plot_too(tmp_path):
+    """Tcpwin's --plot says which file and why."""
+    path = tmp_path / "keep.svg"
+    path.write_text(OLD)
+    with small_files(), pytest.raises(Exception, match=f"--plot: {path} cannot be written: File too large"):
+        tcpwin.write(str(path), NEW)
+    assert path.read_text() == OLD
+
+
+def test_a_new_file_has_the_mode_that_umask_says(tmp_path):
+    """As one that is simply opened."""
+    old = os.umask(0o027)
+    try:
+        write_file(str(tmp_path / "new"), NEW)
+    finally:
+        os.umask(old)
+    assert (tmp_path / "new").read_text() == NEW
+    assert (tmp_path / "new").stat().st_mode & 0o7777 == 0o640
+
+
+def test_mode_and_owner_stay(tmp_path):
+    """Those of the file that was there."""
+    needs("user:root")
+    path = tmp_path / "old"
+    path.write_text(OLD)
+    path.chmod(0o604)
+    os.chown(path, NOBODY, NOBODY)
+    write_file(str(path), NEW)
+    status = path.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (NOBODY, NOBODY, 0o604)
+    assert path.read_text() == NEW
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_links_stay(tmp_path, there):
+    """The file that they lead to is written, relative ones and ones to nothing too."""
+    (tmp_path / "folder").mkdir()
+    target = tmp_path / "folder/target"
+    if there:
+        target.write_text(OLD)
+    (tmp_path / "first").symlink_to("folder/second")
+    (tmp_path / "folder/second").symlink_to("target")
+    write_file(str(tmp_path / "first"), NEW)
+    assert (tmp_path / "first").is_symlink()
+    assert (tmp_path / "folder/second").is_symlink()
+    assert target.read_text() == NEW
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match="Too many levels"):
+        write_file(str(tmp_path / "loop"), NEW)
+
+
+def test_a_fifo_and_a_device_are_written_to(tmp_path):
+    """They are what they were afterwards."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    read = []
+    reader = Thread(target=lambda: read.append(path.read_text()))
+    reader.start()
+    write_file(str(path), NEW)
+    reader.join(10)
+    assert read == [NEW]
+    assert path.is_fifo()
+    write_file("/dev/null", NEW)
+    with pytest.raises(OSError, match="No space left"):
+        write_file("/dev/full", NEW)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_is_what_the_shell_opened(tmp_path, name):
+    """A file that others write to, too: it is not replaced."""
+    program = f"import os; from pyebpf.tool.files import write_file; write_file({name!r}, 'new'); os.write(1, b'!')"
+    path = tmp_path / "out"
+    with path.open("wb") as out:
+        number = path.stat().st_ino
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert path.stat().st_ino == number
+    assert path.read_text().startswith("!")  # both write from the start
+    piped = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    assert piped.stdout == b"new!"
+
+
+def test_a_file_of_a_folder_that_is_not_ours_is_written(tmp_path):
+    """Where no other can be made."""
+    needs("user:root")
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o755)
+    path = folder / "file"
+    path.write_text(OLD)
+    os.chown(path, NOBODY, NOBODY)
+    for each in (tmp_path, *tmp_path.parents):
+        if each.stat().st_mode & 0o005 != 0o005:
+            each.chmod(each.stat().st_mode | 0o055)
+    child = os.fork()
+    if not child:
+        try:
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            write_file(str(path), NEW)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert path.read_text() == NEW
+    assert list(folder.iterdir()) == [path]
