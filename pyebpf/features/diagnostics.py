@@ -67,6 +67,7 @@ def _privileges(_: Features) -> Iterator[Diagnostic]:
 def _files(_: Features) -> Iterator[Diagnostic]:
     from pyebpf.errors import PyebpfError
     from pyebpf.kernel.mounts import mount_points
+    from pyebpf.kernel.shortages import SHORTAGES
     from pyebpf.kernel.tracefs import Tracefs
 
     places: dict[str, str] = {}
@@ -88,8 +89,11 @@ def _files(_: Features) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "kernel symbols", "without addresses" if hidden else "yes", "needs CAP_SYSLOG" if hidden else ""
         )
-    except OSError:
-        yield Diagnostic("kernel symbols", "no", "CONFIG_KALLSYMS")
+    except OSError as error:
+        if error.errno in SHORTAGES:
+            yield Diagnostic("kernel symbols", "cannot be read", error.strerror or "")
+        else:
+            yield Diagnostic("kernel symbols", "no", "CONFIG_KALLSYMS")
 
 
 _SETTINGS = (

@@ -6,11 +6,13 @@ import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import encode
+from pyebpf.errors import KernelError
 from pyebpf.features.loading import finish
 from pyebpf.features.support import Support, from_errno, from_refusal
 from pyebpf.kernel import bpf
 from pyebpf.kernel.iproute import add_bpf_filter, add_clsact, iproute
 from pyebpf.kernel.rtnetlink import open_rtnetlink, set_xdp
+from pyebpf.kernel.shortages import start_thread
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -47,7 +49,10 @@ def clsact(_: Callable[[], Btf] | None) -> Support:
 
     answers: list[Support] = []
     thread = Thread(target=lambda: answers.append(_clsact_in_its_own_namespace()))
-    thread.start()
+    try:
+        start_thread(thread)
+    except KernelError:
+        return Support.UNKNOWN
     thread.join()
     return answers[0] if answers else Support.UNKNOWN
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 from pyebpf.errors import NotFound, closest
+from pyebpf.kernel.shortages import raise_shortage
 
 __all__ = ["has_interface", "interface_index", "interface_name"]
 
@@ -13,7 +14,8 @@ def has_interface(name: str) -> bool:
     """Whether there is an interface of that name."""
     try:
         socket.if_nametoindex(name)
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)  # of the socket that is asked
         return False
     return True
 
@@ -22,7 +24,8 @@ def interface_index(name: str) -> int:
     """The index of an interface. Raises NotFound with the closest names."""
     try:
         return socket.if_nametoindex(name)
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         names = [each for _, each in socket.if_nameindex()]
         hint = closest(name, names)
         there = "" if hint or len(names) > 8 else f": there is {', '.join(names)}"

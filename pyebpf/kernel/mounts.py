@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.shortages import raise_shortage
 from pyebpf.kernel.syscall import address_of, syscall
 
 __all__ = ["cgroup2_mounts", "mount_points", "private_mount", "securityfs_file"]
@@ -19,7 +20,8 @@ def mount_points() -> list[tuple[str, str]]:
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
             lines = mounts.read().splitlines()
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return []
     fields = (line.split(" ") for line in lines)
     return [(each[2], _unescaped(each[1])) for each in fields if len(each) > 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from pyebpf.kernel.shortages import start_thread
 from pyebpf.kernel.syscall import syscall
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def in_network_namespace(namespace: int, work: Callable[[], T]) -> T:
     """Call `work` in the network namespace of a descriptor; what it returns or raises.
 
     A thread that ends with the call enters it: this one stays where it is. Raises OSError, EINVAL for what is no
-    network namespace.
+    network namespace; KernelError where no thread can be started.
     """
     results: list[T] = []
     errors: list[BaseException] = []
@@ -34,7 +35,7 @@ def in_network_namespace(namespace: int, work: Callable[[], T]) -> T:
             errors.append(error)
 
     thread = Thread(target=enter)
-    thread.start()
+    start_thread(thread)
     thread.join()
     if errors:
         raise errors[0]

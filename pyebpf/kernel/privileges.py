@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from pyebpf.dataclass import dataclass
+from pyebpf.kernel.shortages import raise_shortage
 
 __all__ = [
     "CAPABILITIES",
@@ -35,7 +36,8 @@ def effective_capabilities() -> int:
     try:
         with open("/proc/self/status", encoding="utf-8", errors="surrogateescape") as file:
             status = file.read()
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         return 0
     for line in status.splitlines():
         if line.startswith("CapEff:"):

@@ -7,7 +7,9 @@ import os
 from pyebpf.closing import Closing
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported, closest
 from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.mounts import mount_points, private_mount
+from pyebpf.kernel.shortages import SHORTAGES, raise_shortage
 from pyebpf.uapi.errnos import errno_name
 
 __all__ = ["Tracefs"]
@@ -21,7 +23,8 @@ def _mounted() -> Descriptor | None:
         if kind == "tracefs":
             try:
                 fd = os.open(path + "/events", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            except OSError:
+            except OSError as error:
+                raise_shortage(error)
                 continue
             return Descriptor(fd, "tracefs")
     return None
@@ -38,26 +41,29 @@ class Tracefs(Closing):
     """The `events` directory of tracefs, held by one descriptor.
 
     Raises NotPermitted without CAP_SYS_ADMIN where tracefs is not mounted or not readable, NotSupported where
-    the kernel has none.
+    the kernel has none, KernelError where descriptors or memory are short.
     """
 
     def __init__(self) -> None:
-        descriptor = _mounted()
-        if descriptor is None:
-            try:
-                descriptor = _detached()
-            except PermissionError as error:
-                raise NotPermitted(
-                    "tracefs needs root, or CAP_DAC_READ_SEARCH where it is mounted and CAP_SYS_ADMIN where it is not",
-                    error.errno,
-                ) from error
-            except OSError as error:
-                raise NotSupported(
-                    f"this kernel has no tracefs (CONFIG_TRACING): mounting it gave {errno_name(error.errno or 0)}",
-                    error.errno,
-                ) from error
+        try:
+            descriptor = _mounted() or _detached()
+        except OSError as error:
+            raise self._refusal(error) from error
         self._descriptor = descriptor
         self._ids: dict[tuple[str, str], int] = {}
+
+    @staticmethod
+    def _refusal(error: OSError) -> KernelError:
+        if error.errno in SHORTAGES:
+            return kernel_error(error, "opening tracefs")
+        if isinstance(error, PermissionError):
+            return NotPermitted(
+                "tracefs needs root, or CAP_DAC_READ_SEARCH where it is mounted and CAP_SYS_ADMIN where it is not",
+                error.errno,
+            )
+        return NotSupported(
+            f"this kernel has no tracefs (CONFIG_TRACING): mounting it gave {errno_name(error.errno or 0)}", error.errno
+        )
 
     def fileno(self) -> int:
         """The descriptor of the `events` directory, for files beside it."""

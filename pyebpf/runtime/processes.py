@@ -11,6 +11,9 @@ import select
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
+from pyebpf.errors import KernelError
+from pyebpf.kernel.shortages import start_thread
+
 if TYPE_CHECKING:
     from pyebpf.objects import KernelMap
     from pyebpf.symbols.process import Processes
@@ -36,7 +39,11 @@ class ProcessWatch:
         self._events = RingBuffer(ring, U32)
         self._wakeup = os.pipe2(os.O_CLOEXEC)
         self._thread = Thread(target=self._listen, name="pyebpf processes", daemon=True)
-        self._thread.start()
+        try:
+            start_thread(self._thread)
+        except KernelError:
+            self._close_files()
+            raise
 
     def _listen(self) -> None:
         poller = select.poll()
@@ -56,6 +63,9 @@ class ProcessWatch:
         """End the thread."""
         os.write(self._wakeup[1], b"\0")
         self._thread.join()
+        self._close_files()
+
+    def _close_files(self) -> None:
         self._events.close()
         for descriptor in self._wakeup:
             os.close(descriptor)

@@ -10,6 +10,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
+from pyebpf.kernel.shortages import SHORTAGES
 from pyebpf.symbols.frame import Frame
 
 __all__ = ["FUNCTIONS", "KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
@@ -88,6 +89,8 @@ class KernelSymbols:
     def hidden(self) -> str:
         """Reason why there are no addresses: one line with what to do. Empty where there are."""
         if not self._text:
+            if shortage := _shortage():
+                return f"/proc/kallsyms cannot be read: {shortage}"
             return "this kernel does not list its symbols: there is no readable /proc/kallsyms (CONFIG_KALLSYMS)"
         if any(address.strip(b"0") for address, _, _, _ in self._lines):
             return ""
@@ -185,6 +188,15 @@ class KernelSymbols:
 def _name(line: bytes) -> bytes:
     """The name of a line, with a tab and [module] behind that of a module's."""
     return line[_DIGITS + 3 :]
+
+
+def _shortage() -> str:
+    """What the process lacks to read the kernel's symbols; empty if that is not why there are none."""
+    try:
+        with open("/proc/kallsyms", "rb"):
+            return ""
+    except OSError as error:
+        return f"{error.strerror}, raise the limit" if error.errno in SHORTAGES else ""
 
 
 def _setting(path: str) -> str:
