@@ -243,6 +243,13 @@ class WritableRawTracepointProgramContext(KernelArgumentsProgramContext[Writable
         return Array(array_of(number, 1), Lvalue(base=register, owner=f"the argument {name}"))
 
 
+#: Arguments that supported kernels lack, and the release that brought each.
+_SINCE = {
+    # Linux commit c504e5c2f964 ("net: skb: introduce kfree_skb_reason()").
+    ("kfree_skb", "reason"): "5.17",
+}
+
+
 def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) -> object:
     """An argument of a raw tracepoint by its name; a `trusted` pointer is one that the verifier knows."""
     try:
@@ -262,6 +269,12 @@ def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) ->
             if typed and argument.nullable:
                 register, typed = as_number(p, register), False
             return from_register(p, register, type_, trusted=typed)
+    since = _SINCE.get((event, name))
+    if since is not None:
+        p.fail(
+            f"raw tracepoint {event} has no argument {name} on this kernel: it came with Linux {since}; read it only "
+            f'where has_field("struct trace_event_raw_{event}", "{name}") says that it is there'
+        )
     p.fail(f"raw tracepoint {event} has no argument {name}{closest_or_all(name, [a.name for a in arguments])}")
 
 

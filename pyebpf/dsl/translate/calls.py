@@ -53,6 +53,8 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
     """`callee(…)`; as a statement it must do something on each event."""
     before, f.b.where = f.b.where, f.at(node)
     callee = f.expression(node.func)
+    if callee is super and not node.args:
+        f.fail("super() is not supported in probes: name the class whose method it is, as in Base.method(self)", node)
     if any(callee is each for each in _OVER_GENERATORS) and node.args and not node.keywords:
         over = node.args[0]
         if isinstance(over, ast.GeneratorExp) and needs_events(f, over):
