@@ -1,4 +1,4 @@
-"""What a process lacks, not the kernel: descriptors, memory, threads."""
+"""Shortages of a process, not of the kernel: descriptors, memory, threads."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def _name(line: bytes) -> bytes:
 
 
 def _shortage() -> str:
-    """What the process lacks to read the kernel's symbols; empty if that is not why there are none."""
+    """The shortage that keeps the kernel's symbols from being read; empty if that is not why there are none."""
     try:
         with open("/proc/kallsyms", "rb"):
             return ""
