@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import FrameType, TracebackType
 
 __all__ = ["hide_own_frames", "install"]
@@ -26,16 +27,16 @@ def hide_own_frames(error: BaseException) -> None:
     """Take this package's frames out of an error's traceback, and causes that show nothing else; once it is caught."""
     if os.environ.get(SETTING):
         return
-    shown = _hide(error, set())
+    shown = _hide(error, {})
     # Its own errors say all there is to say, and a missing key does. Of others it may be the package's fault.
     known = isinstance(error, (LookupError, KeyboardInterrupt))
     if shown and not known and type(error).__module__.partition(".")[0] != _PACKAGE:
         error.add_note(f"(in {_PACKAGE}: {SETTING}=1 in the environment shows where)")
 
 
-def _hide(error: BaseException, seen: set[int]) -> bool:
-    """Whether the error was raised in this package."""
-    seen.add(id(error))
+def _hide(error: BaseException, hidden: dict[int, bool]) -> bool:
+    """Whether the error was raised in this package. `hidden`, by identity: whether all of an error happened here."""
+    hidden[id(error)] = False
     frames, inside = _frames(error.__traceback__)
     if any(_is_own(traceback.tb_frame) for traceback in frames):
         kept: list[TracebackType] = []
@@ -49,18 +50,30 @@ def _hide(error: BaseException, seen: set[int]) -> bool:
         for traceback in reversed(kept):
             following = type(traceback)(following, traceback.tb_frame, traceback.tb_lasti, traceback.tb_lineno)
         error.__traceback__ = following
-    for name in ("__cause__", "__context__"):
-        other = getattr(error, name)
-        if other is not None and id(other) not in seen:
-            _hide(other, seen)
-            if other.__traceback__ is None:  # all of it happened in here
-                suppressed = error.__suppress_context__ and name == "__context__"
-                setattr(error, name, None)
-                error.__suppress_context__ = suppressed
-    for other in getattr(error, "exceptions", ()):
-        if isinstance(other, BaseException) and id(other) not in seen:
-            _hide(other, seen)
+        hidden[id(error)] = following is None
+    for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
+        if isinstance(other, BaseException) and id(other) not in hidden:
+            _hide(other, hidden)
+    _skip_hidden_causes(error, hidden)
     return inside
+
+
+def _skip_hidden_causes(error: BaseException, hidden: Mapping[int, bool]) -> None:
+    """Leave out causes that happened in this package: an OSError says less than what was made of it."""
+    first = before = _shown_before(error)
+    while before is not None and hidden.get(id(before), False):
+        before = _shown_before(before)
+    if before is not first:
+        # The cause is as a rule the context, too.
+        error.__cause__, error.__context__ = None, before
+        error.__suppress_context__ = before is None
+
+
+def _shown_before(error: BaseException) -> BaseException | None:
+    """The exception that is printed before this one."""
+    if error.__cause__ is not None:
+        return error.__cause__
+    return None if error.__suppress_context__ else error.__context__
 
 
 def _frames(traceback: TracebackType | None) -> tuple[list[TracebackType], bool]:

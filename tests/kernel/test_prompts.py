@@ -188,6 +188,53 @@ def test_a_traceback_ends_at_the_users_line(tmp_path, name, functions, last):
         assert whole.stderr == done.stderr
 
 
+CHAINED = """\
+import os
+from pyebpf import BPF
+
+bpf = BPF()
+
+
+@bpf.cgroup_skb_egress({place!r})
+def out() -> int:
+    return 1
+
+
+def attached():
+    with bpf:
+        pass
+
+
+def handled():
+    try:
+        {{}}["absent"]
+    except KeyError:
+        attached()
+
+
+def raised():
+    raise RuntimeError("mine") from ValueError("theirs")
+
+
+{name}()
+"""
+
+
+@pytest.mark.parametrize("name", ["attached", "handled", "raised"])
+def test_the_kernels_errno_is_not_shown_above_what_it_means(tmp_path, name):
+    """An OSError inside the package says less than the message made of it; exceptions of the user's own are shown."""
+    script = tmp_path / "script.py"
+    script.write_text(CHAINED.format(place=str(tmp_path), name=name))
+    done = python(str(script))
+    lines = [line for line in done.stderr.splitlines() if re.match(r"[A-Za-z_.]+(Error|NotFound|NotPermitted)\b", line)]
+    expected = {"attached": [], "handled": ["KeyError: 'absent'"], "raised": ["ValueError: theirs"]}[name]
+    assert lines[:-1] == expected
+    assert lines[-1].startswith("RuntimeError: mine" if name == "raised" else "pyebpf.errors.Not")
+    assert ("During handling" in done.stderr) is (name == "handled")
+    whole = python(str(script), env=os.environ | {"PYEBPF_TRACEBACK": "1"})
+    assert ("OSError" in whole.stderr) is (name != "raised")
+
+
 def test_a_fault_of_the_package_says_how_to_see_it(tmp_path):
     """An error that is none of its own ends at the user's line as well, with a line on the rest."""
     script = tmp_path / "script.py"
