@@ -139,11 +139,16 @@ class Decorators:
         )
         return made
 
-    def _decorator(self, decorator: str, targets: tuple[str, ...], candidates: tuple[Candidate, ...]) -> Any:
-        """A decorator that asks for the best of `candidates`. Raises InvalidValue if they name no attach point."""
+    def _decorator(
+        self, decorator: str, targets: tuple[str, ...], candidates: tuple[Candidate, ...], subject: str = ""
+    ) -> Any:
+        """A decorator that asks for the best of `candidates`. Raises InvalidValue if they name no attach point.
+
+        `subject` is what they trace, for the error where none works.
+        """
         if not any(candidate.attachments for candidate in candidates):
             raise InvalidValue(f"@bpf.{decorator}() names no target")
-        return request_decorator(self._module, Request(decorator, targets, candidates))
+        return request_decorator(self._module, Request(decorator, targets, candidates, subject))
 
 
 def network_namespace(place: Any) -> str:

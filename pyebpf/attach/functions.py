@@ -73,5 +73,5 @@ class FunctionDecorators(Decorators):
             trampoline = Fexit if returns else Fentry
             first = candidate("fexit" if returns else "fentry", FENTRY, lambda f: trampoline(f, max_probes))
             candidates = (first, *candidates)
-        made: TracingDecorator = self._decorator(decorator, functions, candidates)
+        made: TracingDecorator = self._decorator(decorator, functions, candidates, "kernel functions")
         return made

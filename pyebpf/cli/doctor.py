@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.cli.bytecode import Parser
 from pyebpf.cli.report import FAILED, UsageError, describe, note
@@ -17,7 +17,8 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.tool import AnyTool
+    from pyebpf.specs import Choice
+    from pyebpf.tool import AnyTool, Example
 
 __all__ = ["run_doctor"]
 
@@ -122,50 +123,87 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
     return 0
 
 
+class _Case(NamedTuple):
+    """A way to run a tool: its options, and the kind of target and the arguments that they have from an example."""
+
+    options: Any
+    target: str = ""
+    given: str = ""
+
+
+class _Answer(NamedTuple):
+    """What became of a tool that was attached for a moment; `refused` is empty if it runs."""
+
+    refused: str
+    attachments: list[str]
+    choices: Sequence[Choice]
+    warnings: list[str]
+
+    def print(self, printer: _Printer, indent: int) -> None:
+        """What each probe's request takes."""
+        space = " " * indent
+        for text in self.attachments:
+            printer.line(f"{space}{visible(text)}", indent + 2)
+            printer.record(attachment=text)
+        for choice in self.choices:
+            rejected = [{"candidate": name, "reason": reason} for name, reason in choice.rejected]
+            printer.record(probe=choice.probe, request=choice.request, candidate=choice.candidate, rejected=rejected)
+            for name, reason in choice.rejected:
+                printer.line(
+                    f"{space}{visible(choice.probe)}: {visible(choice.request)} not by {visible(name)}: "
+                    f"{visible(reason)}",
+                    indent + 2,
+                )
+        for text in self.warnings:
+            printer.line(f"{space}{visible(text)}", indent + 2)
+            printer.record(note=text)
+
+
 def _tool(tool: AnyTool, arguments: list[str], printer: _Printer) -> int:
-    """Attach a tool for a moment; what each probe's request takes."""
+    """Attach a tool for a moment, to a target of each kind if none is named; it runs if it does for one of them."""
+    cases, stand_in = _cases(tool, arguments)
+    if stand_in:
+        printer.line(stand_in, 2)
+        printer.record(note=stand_in)
+    answers = [_ask(tool, case.options) for case in cases]
+    runs = any(not answer.refused for answer in answers)
+    refused = "" if runs else "; ".join(dict.fromkeys(answer.refused for answer in answers))
+    if len(cases) == 1:
+        printer.line(f"{tool.name} runs here" if runs else f"{tool.name} does not run here: {refused}", 2)
+        answers[0].print(printer, 2)
+    else:
+        printer.line(f"{tool.name} runs here" if runs else f"{tool.name} does not run here")
+        for case, answer in zip(cases, answers, strict=True):
+            found = f"no ({answer.refused})" if answer.refused else "yes"
+            printer.line(f"  {visible(case.target)}: {found}", 4)
+            answer.print(printer, 4)
+            printer.record(target=case.target, example=case.given, runs=not answer.refused, error=answer.refused)
+    printer.record(tool=tool.name, runs=runs, error=refused)
+    return 0 if runs else FAILED
+
+
+def _ask(tool: AnyTool, options: Any) -> _Answer:
     from pyebpf.runtime import BPF
 
-    options, stand_in = _options(tool, arguments)
     bpf = tool.build(options)
     if not isinstance(bpf, BPF):  # a protocol allows others
         raise UsageError("pyebpf doctor", f"{tool.name} has no probes to ask about")
-    error: PyebpfError | None = None
+    refused = ""
     attachments: list[str] = []
     warnings: list[str] = []
     try:
         tool.check_exists(bpf, options)
         with bpf:
             attachments, warnings = list(bpf.attachments), list(bpf.warnings)
-    except PyebpfError as refusal:
-        error = refusal
-    refused = _reason(error) if error is not None else ""
-    if stand_in:
-        printer.line(stand_in, 2)
-        printer.record(note=stand_in)
-    printer.line(f"{tool.name} does not run here: {refused}" if refused else f"{tool.name} runs here", 2)
-    for text in attachments:
-        printer.line(f"  {visible(text)}", 4)
-        printer.record(attachment=text)
-    for choice in bpf.choices:
-        rejected = [{"candidate": name, "reason": reason} for name, reason in choice.rejected]
-        printer.record(probe=choice.probe, request=choice.request, candidate=choice.candidate, rejected=rejected)
-        for name, reason in choice.rejected:
-            printer.line(
-                f"  {visible(choice.probe)}: {visible(choice.request)} not by {visible(name)}: {visible(reason)}",
-                4,
-            )
-    for text in warnings:
-        printer.line(f"  {visible(text)}", 4)
-        printer.record(note=text)
-    printer.record(tool=tool.name, runs=error is None, error=refused)
-    return FAILED if error is not None else 0
+    except PyebpfError as error:
+        refused = _reason(error)
+    return _Answer(refused, attachments, bpf.choices, warnings)
 
 
-def _options(tool: AnyTool, arguments: list[str]) -> tuple[Any, str]:
-    """A tool's options; where one that it cannot do without was not given, that of its first example, and a line on it.
+def _cases(tool: AnyTool, arguments: list[str]) -> tuple[list[_Case], str]:
+    """A tool's options; where arguments that it cannot do without were not given, those of examples, and a line on it.
 
-    Raises UsageError.
+    The examples are the first of each kind of target, else the first. Raises UsageError.
     """
     from pyebpf.cli.parser import parse, parse_example
     from pyebpf.dataclass import MISSING, fields
@@ -174,18 +212,33 @@ def _options(tool: AnyTool, arguments: list[str]) -> tuple[Any, str]:
     items = [item for item in every if "spec" in item.metadata and item.default is MISSING]
     needed = {item.metadata["spec"].metavar or item.name.upper(): item.name for item in items}
     try:
-        return parse(tool, arguments)[0], ""
+        return [_Case(parse(tool, arguments)[0])], ""
     except UsageError as error:
         if not needed or not tool.examples:
             raise
-        example, _ = parse_example(tool, tool.examples[0].command)
-        given = [str(getattr(example, name)) for name in needed.values()]
-        try:
-            options, _ = parse(tool, [*arguments, *given])
-        except UsageError:
-            raise error from None
+        cases = []
+        for each in _examples_of_targets(tool):
+            example, _ = parse_example(tool, each.command)
+            given = [str(getattr(example, name)) for name in needed.values()]
+            try:
+                options, _ = parse(tool, [*arguments, *given])
+            except UsageError:
+                raise error from None
+            cases.append(_Case(options, each.target, " ".join(map(repr, given))))
+    lacks = f"{tool.name} needs {' and '.join(needed)}: asked with"
+    if len(cases) > 1:
+        return cases, f"{lacks} an example of each kind of target, {', '.join(case.given for case in cases)}"
     wanted = ", ".join(f"{metavar} {value!r}" for metavar, value in zip(needed, given, strict=True))
-    return options, f"{tool.name} needs {' and '.join(needed)}: asked with that of its first example, {wanted}"
+    return cases, f"{lacks} that of its first example, {wanted}"
+
+
+def _examples_of_targets(tool: AnyTool) -> list[Example]:
+    """The first example of each kind of target that the examples name; else the first of all."""
+    found: dict[str, Example] = {}
+    for example in tool.examples:
+        if example.target:
+            found.setdefault(example.target, example)
+    return list(found.values()) or [tool.examples[0]]
 
 
 def _reason(error: PyebpfError) -> str:

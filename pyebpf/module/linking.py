@@ -185,7 +185,11 @@ def _choose(
     if optional:
         return None, Choice(name, str(request), number, LEFT_OUT, tuple(rejected), optional=True)
     reasons = "; ".join(f"{candidate}: {reason}" for candidate, reason in rejected)
-    raise NotSupported(f"{request} on {name}: no candidate works here: {reasons}")
+    # The last candidate is what every kernel has that has any of them.
+    last = request.candidates[-1].missing_reason
+    lacks = request.subject and rejected[-1][1] == last
+    lead = f"needs {request.subject}, and {last}: " if lacks else ""
+    raise NotSupported(f"{lead}{request} on {name}: no candidate works here: {reasons}")
 
 
 def _programs(

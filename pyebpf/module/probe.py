@@ -77,12 +77,14 @@ class Candidate:
 class Request:
     """The request of one decorator: `decorator` is its name, `targets` what the author wrote.
 
-    Of the `candidates`, best first, the first is taken that the kernel has; most requests have just one.
+    Of the `candidates`, best first, the first is taken that the kernel has; most requests have just one. `subject` is
+    what all of them trace, such as "kernel functions".
     """
 
     decorator: str
     targets: tuple[str, ...]
     candidates: tuple[Candidate, ...]
+    subject: str = ""
 
     def __str__(self) -> str:
         return f"@{self.decorator}({', '.join(map(repr, self.targets))})"

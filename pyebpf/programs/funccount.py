@@ -171,10 +171,11 @@ TOOL = SummaryTool(
     snapshot=snapshot,
     columns=(Column("FUNC", 40, field="function", type="str"), Column("COUNT", 12, ">", type="int")),
     examples=(
-        Example("funccount 'tcp_*'", "these functions' calls"),
+        Example("funccount 'tcp_*'", "these functions' calls", "kernel functions"),
         Example("funccount 'vfs_*' 1 5", "each second, five times"),
-        Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, one process"),
-        Example("funccount -p 181 'c:mal*'", "of the C library"),
+        Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, one process", "tracepoints"),
+        Example("funccount -p 181 'c:mal*'", "of the C library", "functions of files"),
+        Example("funccount 'u:stdc++:*'", "exceptions of C++, by USDT", "USDT probes"),
         Example("funccount -d 10 --max-probes 2000 'sock_*'", "up to 2,000 functions"),
     ),
 )

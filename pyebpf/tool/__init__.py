@@ -206,10 +206,15 @@ Yielded = TypeVar("Yielded")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A command, without the word `pyebpf`, and what it does."""
+    """A command, without the word `pyebpf`, and what it does.
+
+    `target` is the kind of target that its arguments name, such as "tracepoints", if the tool takes several kinds:
+    `pyebpf doctor TOOL` asks whether it runs with the first example of each.
+    """
 
     command: str
     meaning: str
+    target: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,8 +104,9 @@ def test_no_way_is_one_line() -> None:
     with pytest.raises(NotSupported) as caught:
         compiled('function("tcp_close")', missing=FEW | {"attach:kprobe"})
     assert str(caught.value) == (
-        "@function('tcp_close') on on_call: no candidate works here: fentry: this kernel has no trampolines for "
-        "programs, or refuses them; kprobe.multi: this kernel has no kprobe.multi links; "
+        "needs kernel functions, and this kernel has no kprobes: @function('tcp_close') on on_call: no candidate works "
+        "here: fentry: this kernel has no trampolines for programs, or refuses them; kprobe.multi: "
+        "this kernel has no kprobe.multi links; "
         "kprobe: this kernel has no kprobes"
     )
 

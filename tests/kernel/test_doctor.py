@@ -16,15 +16,16 @@ import pytest
 
 from pyebpf import BPF
 from pyebpf.cli import catalogue, doctor
+from pyebpf.dataclass import replace
 from pyebpf.features import Features, Support, diagnostics
 from pyebpf.kernel.owners import hold, owned_name, owner_of
 from pyebpf.kernel.tracefs import Tracefs
-from pyebpf.programs import opensnoop
+from pyebpf.programs import funccount, opensnoop
 from pyebpf.runtime.host import kernel_btf
-from pyebpf.tool import EventTool
+from pyebpf.tool import EventTool, Example
 from pyebpf.uapi.helpers import HELPER_IDS
 from tests.support.command import pyebpf
-from tests.support.needs import needs, perf_way
+from tests.support.needs import lacks, needs, perf_way
 from tests.support.traffic import inside
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -128,11 +129,6 @@ def tool_of(declare):
 @pytest.mark.any_kernel
 def test_a_tool_is_asked_with_its_first_example_where_it_needs_an_argument():
     """Said in a line of its own; what is given is taken, and what is wrong is wrong."""
-    lacking = "funccount needs PATTERN: asked with that of its first example, PATTERN 'tcp_*'"
-    done = pyebpf("doctor", "funccount", "-p", str(os.getpid()))
-    first, second, *_ = done.stdout.splitlines()
-    assert (first, done.stderr) == (lacking, "")
-    assert second.startswith("funccount runs here" if done.returncode == 0 else "funccount does not run here: ")
     done = pyebpf("doctor", "funccount", "t:syscalls:sys_enter_getpgid")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("funccount runs here\n")
@@ -143,6 +139,43 @@ def test_a_tool_is_asked_with_its_first_example_where_it_needs_an_argument():
     assert done.stderr.startswith("pyebpf funccount: 'x:y:z': write 'tcp_*'")
     done = pyebpf("doctor", "funccount", "--nix")
     assert done.stderr.endswith("required: PATTERN; see pyebpf funccount --help\n")
+
+
+@pytest.mark.any_kernel
+def test_a_tool_is_asked_with_an_example_of_each_kind_of_target():
+    """Each kind has its answer, and the tool runs if one of them does: without kprobes tracepoints are counted."""
+    kinds = ["kernel functions", "tracepoints", "functions of files", "USDT probes"]
+    done = pyebpf("doctor", "funccount", "-p", str(os.getpid()))
+    lacking, runs, *lines = re.sub(r"\n( {6,}|  (?='))", " ", done.stdout).splitlines()
+    assert lacking == (
+        "funccount needs PATTERN: asked with an example of each kind of target, 'tcp_*', "
+        "'t:syscalls:sys_enter_re*', 'c:mal*', 'u:stdc++:*'"
+    )
+    assert (runs, done.returncode, done.stderr) == ("funccount runs here", 0, "")
+    answers = [line for line in lines if not line.startswith("    ")]
+    assert [answer.strip().partition(":")[0] for answer in answers] == kinds
+    assert answers[1] == "  tracepoints: yes"
+    assert "    on_tracepoint: tracepoint syscalls:sys_enter_read, by perf link" in lines
+    assert re.match(
+        r"  kernel functions: (yes$|no \(needs kernel functions, and this kernel has no kprobes:)", answers[0]
+    )
+    status, found, _ = records("funccount")
+    each = {line["target"]: line for line in found if "target" in line}
+    assert (status, list(each), found[-1]) == (0, kinds, {"tool": "funccount", "runs": True, "error": ""})
+    assert each["tracepoints"] == {
+        "target": "tracepoints", "example": "'t:syscalls:sys_enter_re*'", "runs": True, "error": "",
+    }  # fmt: skip
+    assert each["kernel functions"]["runs"] is not bool(each["kernel functions"]["error"])
+
+
+def test_a_tool_that_runs_for_no_kind_of_target_does_not_run(monkeypatch, capsys):
+    """Then the exit status is 1, and each kind has its reason."""
+    made = funccount.TOOL
+    examples = (Example("funccount t:no:a*", "", "one"), Example("funccount t:none:b*", "", "other"))
+    monkeypatch.setattr(catalogue, "find", lambda _: replace(made, examples=examples))
+    assert doctor.run_doctor(["funccount"]) == 1
+    _, _, runs, one, *_ = capsys.readouterr().out.splitlines()
+    assert (runs, one[:11]) == ("funccount does not run here", "  one: no (")
 
 
 def test_the_ways_that_a_probe_does_not_take_have_their_reasons(monkeypatch, capsys, make_namespace):
@@ -318,6 +351,9 @@ def test_the_page_says_what_is_so(capsys):
 def test_the_page_shows_what_is_printed():
     """Its example of a tool; arm64 has no open(2)."""
     needs("tracepoint:syscalls:sys_enter_open")
-    (example,) = [textwrap.dedent(block) for block in BLOCKS if "runs here" in block]
+    example, of_kinds = [textwrap.dedent(block) for block in BLOCKS if "runs here" in block]
     out = pyebpf("doctor", "opensnoop", "-x").stdout
     assert all(line in out.splitlines() for line in example.replace("perf link", perf_way()).splitlines())
+    lacks("attach:kprobe", "attach:kprobe_multi")
+    out = pyebpf("doctor", "funccount").stdout
+    assert [line for line in out.splitlines() if not line.startswith("    on_")] == of_kinds.splitlines()

@@ -269,4 +269,5 @@ def test_where_functions_cannot_be_traced_one_line_says_so(line):
     run = pyebpf(*line.split(), "-d", "1")
     assert run.returncode == 1
     assert len(run.stderr.splitlines()) == 1
+    assert re.match(r"pyebpf \S+: needs kernel functions, and this kernel has no kprobes: @", run.stderr)
     assert "no candidate works here" in run.stderr
