@@ -12,12 +12,12 @@
     ├── NotLoaded                      a map used before its program is loaded, or after it is closed
     ├── VmError                        an interpreted program did what the verifier would refuse; has `location`
     └── KernelError (OSError)          the kernel said no; has `errno`
-        ├── NotPermitted               … for want of a privilege
+        ├── NotPermitted               … for want of a privilege, or since a policy such as lockdown forbids it
         ├── NotSupported               … since it lacks the feature
         └── VerifierError              … since it could not prove a program safe; has `location` and `log`
 
 `str()` of each is one line that names what is wrong and what to do; `CompileError` and `VerifierError` show the
-source with a caret on the lines after it.
+source with a caret on the lines after it. Tracebacks show the decorator of a probe below other errors about it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,23 @@ def closest_or_all(name: str, candidates: Iterable[str]) -> str:
 
 
 class PyebpfError(Exception):
-    """Base of all errors that pyebpf raises on purpose."""
+    """Base of all errors that pyebpf raises on purpose.
+
+    `location` is the line that it is about: in a probe, or its decorator, then `probe` is the probe's name; None and
+    empty if there is none.
+    """
+
+    location: Location | None = None
+    probe = ""
+
+    def name_probe(self, probe: str, location: Location | None) -> None:
+        """Say which probe could not be compiled or attached, unless that is known: tracebacks show it as a note."""
+        if self.probe or self.location is not None:
+            return
+        self.probe, self.location = probe, location
+        excerpt = location.excerpt() if location is not None else ""
+        place = f"{location}: in probe {probe}" if location is not None else f"in probe {probe}"
+        self.add_note(f"{place}\n{excerpt}" if excerpt else place)
 
 
 class InvalidValue(PyebpfError, ValueError):
@@ -217,7 +233,7 @@ class KernelError(PyebpfError, OSError):
 
 
 class NotPermitted(KernelError):
-    """The kernel refused for want of a privilege (EPERM, EACCES)."""
+    """The kernel refused for want of a privilege, or since a policy such as lockdown forbids it (EPERM, EACCES)."""
 
 
 class NotSupported(KernelError):

@@ -269,13 +269,14 @@ def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) ->
             if typed and argument.nullable:
                 register, typed = as_number(p, register), False
             return from_register(p, register, type_, trusted=typed)
+    kind = "BTF" if trusted else "raw"
     since = _SINCE.get((event, name))
     if since is not None:
         p.fail(
-            f"raw tracepoint {event} has no argument {name} on this kernel: it came with Linux {since}; read it only "
+            f"{kind} tracepoint {event} has no argument {name} on this kernel: it came with Linux {since}; read it only "
             f'where has_field("struct trace_event_raw_{event}", "{name}") says that it is there'
         )
-    p.fail(f"raw tracepoint {event} has no argument {name}{closest_or_all(name, [a.name for a in arguments])}")
+    p.fail(f"{kind} tracepoint {event} has no argument {name}{closest_or_all(name, [a.name for a in arguments])}")
 
 
 def _is_opaque(type_: KernelType) -> bool:

@@ -10,6 +10,7 @@ from types import CodeType, ModuleType
 
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.errors import CompileError, PyebpfError, VerifierError
+from pyebpf.output.escape import visible
 from pyebpf.output.sink import ReaderGone, Sink
 from pyebpf.tracebacks import hide_own_frames
 
@@ -83,7 +84,10 @@ def _run(code: CodeType, module: ModuleType, shown: str) -> int:
     except (SystemExit, KeyboardInterrupt, ReaderGone, BrokenPipeError):
         raise
     except PyebpfError as error:
-        place = "" if isinstance(error, CompileError | VerifierError) and error.location else _place(error, shown)
+        if error.probe and error.location is not None:
+            place = f"{visible(str(error.location))}: "
+        else:
+            place = "" if isinstance(error, CompileError | VerifierError) and error.location else _place(error, shown)
         note(f"pyebpf run: {place}{describe(error)}")
         return FAILED
     except BaseException as error:  # noqa: BLE001 - the script's own mistake: its author wants to see its frames

@@ -52,6 +52,12 @@ class PythonBody(Body):
     def where(self) -> Location:
         return find_source(self.function).location
 
+    def where_requested(self, number: int, count: int) -> Location:
+        source = find_source(self.function)
+        decorators = getattr(source.node, "decorator_list", ())
+        # The nearest one made the first request. One that was called without @ has no line to show.
+        return source.at(decorators[-1 - number]) if len(decorators) == count else source.location
+
     def map_names(self) -> Iterator[tuple[object, str]]:
         # Maps may all have names.
         from pyebpf.dsl.identifiers import identifiers

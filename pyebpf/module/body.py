@@ -33,6 +33,10 @@ class Body:
         """The place that errors about the whole probe name. May raise CompileError: what it was made of is gone."""
         return None
 
+    def where_requested(self, number: int, count: int) -> Location | None:  # noqa: ARG002 - for those that override it
+        """The place of what made the request of a number, of `count` that a probe has. Raises as `where`."""
+        return self.where
+
     def annotation(self, parameter: str) -> Any:  # noqa: ARG002 - for those that override it
         """The type that the author gives a parameter, None for none."""
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.context import OpaqueArgument
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.compiler import compile_module
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError, InvalidValue, NotSupported
+from pyebpf.errors import CompileError, InvalidValue, NotSupported, PyebpfError
 from pyebpf.module.probe import Attachment
 from pyebpf.module.program import build_program
 from pyebpf.specs import Choice, ModuleSpec, ProgramSpec
@@ -46,7 +47,8 @@ def link_module(
     for probe in probes:
         names.append(_unique_name(probe.body.name, names))
         for number, request in enumerate(probe.requests):
-            linker.link(probe, names[-1], number, request)
+            with _blaming(probe, number):
+                linker.link(probe, names[-1], number, request)
     drop_counters = linker.drop_counters
     drops = drop_counters.spec()
     specs = {spec.name: spec for each in maps for spec in each.specs()}
@@ -57,6 +59,16 @@ def link_module(
         specs[drops.name] = drops
     made = ModuleSpec(tuple(specs.values()), tuple(linker.programs), tuple(linker.choices), tuple(linker.chosen))
     return made, drop_counters.reasons
+
+
+@contextmanager
+def _blaming(probe: AnyProbe, number: int) -> Iterator[None]:
+    """Name the probe and its decorator in errors about what it is attached to."""
+    try:
+        yield
+    except PyebpfError as error:
+        probe.blame(error, number)
+        raise
 
 
 class _Linker:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import NotLoaded, OnlyInProbe
+from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol, TypeAlias
 
+    from pyebpf.errors import PyebpfError
     from pyebpf.module.body import Body
     from pyebpf.specs import AttachSpec
     from pyebpf.uapi.bpf import ProgramType
@@ -114,6 +115,14 @@ class Probe(Generic[P, R]):
     def attachments(self) -> tuple[Attachment, ...]:
         """Every attach point that the requests name, in order, each by its request's first candidate."""
         return tuple(attachment for request in self.requests for attachment in request.candidates[0].attachments)
+
+    def blame(self, error: PyebpfError, number: int) -> None:
+        """Name this probe, and the decorator that made the request of a number, in an error about it."""
+        try:
+            where = self.body.where_requested(number, len(self.requests))
+        except CompileError:
+            where = None
+        error.name_probe(self.body.name, where)
 
     def bind(self, attacher: Attacher | None, program: Callable[[AnyProbe], Any] | None = None) -> None:
         """Connect with the loaded programs; None when they are closed."""

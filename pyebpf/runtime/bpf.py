@@ -6,7 +6,16 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf.dsl.module import Module
-from pyebpf.errors import InvalidValue, NotFound, NotLoaded, NotPermitted, NotSupported, check_argument, closest
+from pyebpf.errors import (
+    InvalidValue,
+    NotFound,
+    NotLoaded,
+    NotPermitted,
+    NotSupported,
+    PyebpfError,
+    check_argument,
+    closest,
+)
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.target import Target
 from pyebpf.tracebacks import install as show_own_frames_only
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from pyebpf.objects import KernelMap, Program
     from pyebpf.runtime.processes import ProcessWatch
     from pyebpf.runtime.stacks import Stacks
-    from pyebpf.specs import ModuleSpec
+    from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.symbols.stacks import Symbols
 
 __all__ = ["BPF"]
@@ -114,15 +123,26 @@ class BPF(Module):
                 # What is optional is left out where the kernel does not have it; that it may not be had is an error.
                 left_out = choice is not None and choice.optional and isinstance(error, NotSupported)
                 if choice is None or (choice.is_last and not choice.rejected and not left_out):
+                    self._blame(error, choice)
                     raise
                 # The next candidate is another program: it is compiled, loaded and attached anew.
                 excluded[choice.probe, choice.number, choice.candidate] = str(error)
-            except BaseException:
+            except BaseException as error:
                 self._release(loaded)
+                self._blame(error, loaded.failing)
                 raise
             else:
                 self._loaded = loaded
                 return
+
+    def _blame(self, error: BaseException, choice: Choice | None) -> None:
+        """Name the probe whose request, the one with this choice, could not be loaded or attached."""
+        if choice is None or not isinstance(error, PyebpfError):
+            return
+        requests = [(probe, number) for probe in self.probes for number in range(len(probe.requests))]
+        for (probe, number), each in zip(requests, self.choices, strict=False):
+            if each is choice:
+                probe.blame(error, number)
 
     def _prepare(self, loaded: Loaded) -> None:
         """Let others look at what is loaded."""
@@ -158,7 +178,12 @@ class BPF(Module):
 
     def attach(self) -> None:
         """Attach every loaded program to what it was written for."""
-        self._running.attach()
+        running = self._running
+        try:
+            running.attach()
+        except PyebpfError as error:
+            self._blame(error, running.failing)
+            raise
 
     def detach(self) -> None:
         """Detach every program; maps can still be read."""

@@ -101,7 +101,7 @@ def test_an_argument_missing_at_another_target_names_both() -> None:
     with pytest.raises(CompileError) as caught:
         names["bpf"].compile(FakeTarget())
     assert caught.value.message == (
-        "raw tracepoint inet_sock_set_state has no argument p: it has sk, oldstate, newstate; the target is tp_btf "
+        "BTF tracepoint inet_sock_set_state has no argument p: it has sk, oldstate, newstate; the target is tp_btf "
         "inet_sock_set_state, while tp_btf sched_process_exit compiles"
     )
 

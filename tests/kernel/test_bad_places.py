@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from pyebpf import BPF
 from pyebpf.cli import main
+from pyebpf.errors import CompileError, NotFound
 from pyebpf.kernel.tracefs import Tracefs
 from tests.support.needs import lacks, needs
 
@@ -164,3 +167,64 @@ def test_one_function_of_several_is_a_note(tmp_path: Path, capsys: pytest.Captur
     out, err = capsys.readouterr()
     assert re.fullmatch(r"libc\.so\.6 has no function getppidd \(did you mean getppid.*\)\n", out)
     assert err == ""
+
+
+DECORATORS = {
+    "tracepoint": ('@bpf.tracepoint("syscalls:sys_enter_opnat")', "no tracepoint syscalls:sys_enter_opnat"),
+    "uprobe": ('@bpf.uprobe("c", "mallco")', "c has no function mallco"),
+    "xdp": ('@bpf.xdp("nosuch0")', "no network interface 'nosuch0'"),
+    "control group": ('@bpf.cgroup_skb_egress("/")', "/ is not a control group"),
+}
+
+
+@pytest.mark.parametrize("kind", DECORATORS)
+def test_an_error_about_an_attach_point_names_the_decorator(tmp_path: Path, kind: str) -> None:
+    """Of several the one at fault: in a traceback, as `location`, and by `pyebpf run`."""
+    decorator, message = DECORATORS[kind]
+    file = tmp_path / "script.py"
+    file.write_text(
+        "from pyebpf import BPF\n"
+        "bpf = BPF()\n"
+        "@bpf.raw_tracepoint('sys_enter')\n"
+        "def other() -> None:\n"
+        "    pass\n"
+        f"{decorator}\n"
+        f"def at_fault(){' -> int' if kind in {'xdp', 'control group'} else ''}:\n"
+        f"    {'return 1' if kind in {'xdp', 'control group'} else 'pass'}\n"
+        "with bpf:\n"
+        "    pass\n"
+    )
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
+    error, where, text, carets = done.stderr.splitlines()[-4:]
+    assert error.startswith(f"pyebpf.errors.NotFound: {message}"), done.stderr
+    assert (where, text) == (f"{file}:6: in probe at_fault", f"    {decorator}")
+    assert carets == "     " + "^" * (len(decorator) - 1)
+    done = subprocess.run([sys.executable, "-m", "pyebpf", "run", file], capture_output=True, text=True, check=False)
+    assert done.stderr.startswith(f"pyebpf run: {file}:6: {message}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_of_several_decorators_the_one_at_fault_is_named() -> None:
+    """The location is an attribute; an error in the body keeps its own."""
+    bpf = BPF()
+
+    @bpf.raw_tracepoint("sys_enter")
+    @bpf.uprobe("c", "mallco")
+    @bpf.raw_tracepoint("sys_exit")
+    def at_fault() -> None:
+        pass
+
+    with pytest.raises(NotFound) as caught, bpf:
+        pass
+    assert caught.value.location is not None
+    assert caught.value.location.text.strip() == '@bpf.uprobe("c", "mallco")'
+    assert caught.value.probe == "at_fault"
+    bpf = BPF()
+
+    @bpf.tracepoint("syscalls:sys_enter_openat")
+    def wrong(nothing: int) -> None:
+        pass
+
+    with pytest.raises(CompileError, match="has no field 'nothing'") as refused, bpf:
+        pass
+    assert not hasattr(refused.value, "__notes__")
