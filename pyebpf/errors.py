@@ -89,19 +89,19 @@ class Location:
         return f"    {text[begin:]}\n    {' ' * (start - begin)}{'^' * (end - start)}"
 
 
-def most_like(name: str, candidates: Iterable[str]) -> list[str]:
-    """Up to three candidates that are like `name`, the most like it first."""
+def most_like(name: str, candidates: Iterable[str], *, likeness: float = 0.6) -> list[str]:
+    """Up to three candidates that are like `name`, the most like it first; of many, more `likeness` is wanted."""
     from difflib import get_close_matches
 
     # Of what is likened at 0.6, twice the shorter one's length is that part of both: others need not be kept.
     length = len(name)
     near = dict.fromkeys(each for each in candidates if 3 * len(each) <= 7 * length and 3 * length <= 7 * len(each))
-    return get_close_matches(name, list(near))
+    return get_close_matches(name, list(near), cutoff=likeness)
 
 
-def closest(name: str, candidates: Iterable[str]) -> str:
+def closest(name: str, candidates: Iterable[str], *, likeness: float = 0.6) -> str:
     """End of a "not found" message: the candidates most like `name`, or nothing."""
-    matches = most_like(name, candidates)
+    matches = most_like(name, candidates, likeness=likeness)
     return f" (did you mean {' or '.join(matches)}?)" if matches else ""
 
 

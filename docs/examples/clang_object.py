@@ -13,6 +13,8 @@ from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs.map_traits import MapOperation
 
 READ_WHOLE = MapOperation.LOOKUP | MapOperation.ITERATE
+if len(sys.argv) != 3:
+    sys.exit("usage: clang_object.py FILE.o SECONDS")
 object_file = read_object(Path(sys.argv[1]).read_bytes())
 module = object_file.module_spec(kernel_btf(), KernelConfig(*read_config()))
 

@@ -6,6 +6,8 @@ import time
 
 from pyebpf import BPF, KernelObject, kernel_string, u64
 
+if len(sys.argv) != 2:
+    sys.exit("usage: deny_open.py NAME")
 name = sys.argv[1]
 
 bpf = BPF()

@@ -7,6 +7,8 @@ from pyroute2 import IPRoute
 
 from pyebpf import BPF, TCX_NEXT, u64
 
+if len(sys.argv) != 3:
+    sys.exit("usage: egress_queue.py NAME SECONDS")
 name, seconds = sys.argv[1], float(sys.argv[2])
 bpf = BPF()
 packets = bpf.array(value=u64)

@@ -10,6 +10,8 @@ from pyroute2 import IPRoute
 
 from pyebpf import BPF, TCX_NEXT, SkBuff, u32, u64
 
+if len(sys.argv) != 2:
+    sys.exit("usage: every_interface.py NAME")
 bpf = BPF()
 packets = bpf.hash(key=u32, value=u64)
 

@@ -14,6 +14,8 @@ class Holder(Struct):
     comm: str = field(char[16])
 
 
+if len(sys.argv) != 2:
+    sys.exit("usage: holders.py PATH")
 path = sys.argv[1]
 inode = Path(path).stat().st_ino
 

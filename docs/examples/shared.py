@@ -8,6 +8,8 @@ import time
 
 from pyebpf import BPF, char, comm, open_map, u64
 
+if len(sys.argv) != 3 or sys.argv[1] not in {"count", "show"}:
+    sys.exit("usage: shared.py count PATH, or shared.py show PATH")
 task, path = sys.argv[1:]
 
 if task == "count":

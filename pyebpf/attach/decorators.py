@@ -61,7 +61,7 @@ class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of met
     """A decorator's method whose places may all be left out: then `@bpf.xdp` is as good as `@bpf.xdp()`."""
 
     def __init__(self, method: Callable[Concatenate[Any, A], VerdictDecorator]) -> None:
-        self._method = method
+        self._method = checked(method, f"@bpf.{method.__name__}") if isinstance(method, FunctionType) else method
         self.__doc__ = method.__doc__
 
     @overload
@@ -87,7 +87,7 @@ def attachments(places: Iterable[AttachSpec], *, optional: bool = False) -> tupl
     return tuple(Attachment(attach.program_type, attach, optional) for attach in places)
 
 
-_DECORATORS = ("TracingDecorator", "VerdictDecorator", "HookDecorator")
+_DECORATORS = ("TracingDecorator", "VerdictDecorator", "HookDecorator", "ReplacingDecorator", "IteratorDecorator[T]")
 
 
 def is_decorated(value: object) -> bool:
@@ -115,8 +115,12 @@ class Decorators:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name, method in list(vars(cls).items()):
-            if isinstance(method, FunctionType) and method.__annotations__.get("return") in _DECORATORS:
+            if not isinstance(method, FunctionType) or name.startswith("_"):
+                continue
+            if method.__annotations__.get("return") in _DECORATORS:
                 setattr(cls, name, _with_parentheses(method))
+            else:
+                setattr(cls, name, checked(method, f"bpf.{name}"))
 
     def __init__(self, module: ProbeOwner) -> None:
         self._module = module

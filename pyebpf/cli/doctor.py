@@ -132,7 +132,7 @@ class _Case(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What became of a tool that was attached for a moment; `refused` is empty if it runs."""
+    """The result of attaching a tool for a moment; `refused` is empty if it runs."""
 
     refused: str
     attachments: list[str]
@@ -140,7 +140,7 @@ class _Answer(NamedTuple):
     warnings: list[str]
 
     def print(self, printer: _Printer, indent: int) -> None:
-        """What each probe's request takes."""
+        """Print what each request takes."""
         space = " " * indent
         for text in self.attachments:
             printer.line(f"{space}{visible(text)}", indent + 2)

@@ -8,7 +8,7 @@ from os import PathLike
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, closest_or_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 __all__ = ["LazyMethod", "checked", "checked_methods"]
 
-_HAS_VARARGS = 0x04  # inspect.CO_VARARGS
+_HAS_VARARGS, _HAS_KEYWORDS = 0x04, 0x08  # inspect.CO_VARARGS, CO_VARKEYWORDS
 _U64, _S64 = 1 << 64, 1 << 63
 
 #: Annotations that are checked, with the words for each; all others are left to the function.
@@ -29,6 +29,8 @@ _KINDS: dict[str, tuple[type, str]] = {
     "os.PathLike[str]": (PathLike, "a path"),
     "PathLike[str]": (PathLike, "a path"),
 }
+#: What messages write for an argument of an annotation.
+_EXAMPLES = {"int": "1024", "str": '"..."'}
 
 
 def checked(function: FunctionType, shown: str) -> Any:
@@ -45,6 +47,7 @@ def checked(function: FunctionType, shown: str) -> Any:
             if wrong:
                 raise InvalidValue(f"{shown}({f'{name}=' if name else ''}{value!r}): {wrong}")
         _check_count(function, shown, given)
+        _check_names(function, shown, given, options)
         return function(*given, **options)
 
     return declaration
@@ -57,6 +60,50 @@ def _check_count(function: FunctionType, shown: str, given: Sequence[Any]) -> No
         named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         remedy = f": write {named[0]}={given[code.co_argcount]!r}" if named else ""
         raise InvalidValue(f"{shown}({given[code.co_argcount]!r}): one argument too many without a name{remedy}")
+
+
+def _check_names(function: FunctionType, shown: str, given: Sequence[Any], options: dict[str, Any]) -> None:
+    """Refuse options that there are not, or that were given by position, and arguments that are missing."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    positional = names[: code.co_argcount]
+    called = f"{shown}({', '.join([*map(_said, given[_is_method(positional) :]), *options])})"
+    for name in options:
+        if name not in names and not code.co_flags & _HAS_KEYWORDS:
+            known = [each for each in names if each != "self"]
+            raise InvalidValue(f"{called}: there is no argument {name}{closest_or_all(name, known)}")
+        if name in positional[: len(given)]:
+            raise InvalidValue(f"{called}: {name} is given twice, by its position and by its name")
+    optional = {*positional[code.co_argcount - len(function.__defaults__ or ()) :], *(function.__kwdefaults__ or ())}
+    missing = [name for name in names if name not in {*positional[: len(given)], *options, *optional}]
+    if missing:
+        arguments = [
+            *map(_said, given[_is_method(positional) :]),
+            *(f"{name}={_said(options[name])}" for name in options),
+        ]
+        arguments += [f"{name}={_example(name, function.__annotations__.get(name, ''))}" for name in missing]
+        are = "is" if len(missing) == 1 else "are"
+        raise InvalidValue(f"{shown}(): {' and '.join(missing)} {are} missing: write {shown}({', '.join(arguments)})")
+
+
+def _is_method(positional: Sequence[str]) -> bool:
+    return positional[:1] == ("self",)
+
+
+def _said(value: object) -> str:
+    """An argument as its author wrote it, as far as that can be told."""
+    if isinstance(value, type):
+        return value.__name__
+    written = repr(value)
+    return "..." if written.startswith("<") else written
+
+
+def _example(name: str, annotation: object) -> str:
+    """A value to write for an argument."""
+    if name == "record":
+        return "Event"  # a Struct class of the author's
+    text = str(annotation)
+    return "u64" if text.startswith(("Of[", "type[")) else _EXAMPLES.get(text, "...")
 
 
 def checked_methods(cls: type[T]) -> type[T]:

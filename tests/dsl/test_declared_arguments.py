@@ -59,6 +59,29 @@ WRONG: list[tuple[Callable[[Any], object], str]] = [
     (lambda bpf: bpf.counter(u32, size="a"), "bpf.counter(size='a'): give an integer, not str"),
     (lambda bpf: bpf.log2_hist(u32, size=1.5), "bpf.log2_hist(size=1.5): give an integer, not float"),
     (lambda bpf: bpf.arena(pages="a"), "bpf.arena(pages='a'): give an integer, not str"),
+    (lambda bpf: bpf.hash(u32), "bpf.hash(): value is missing: write bpf.hash(u32, value=u64)"),
+    (lambda bpf: bpf.hash(), "bpf.hash(): key and value are missing: write bpf.hash(key=u64, value=u64)"),
+    (lambda bpf: bpf.ringbuf(), "bpf.ringbuf(): record is missing: write bpf.ringbuf(record=Event)"),
+    (lambda bpf: bpf.arena(), "bpf.arena(): pages is missing: write bpf.arena(pages=1024)"),
+    (lambda bpf: bpf.array(u64, sise=3), "bpf.array(u64, sise): there is no argument sise (did you mean size?)"),
+    (
+        lambda bpf: bpf.hash(u32, u64, key=u32),
+        "bpf.hash(u32, u64, key): key is given twice, by its position and by its name",
+    ),
+    (
+        lambda bpf: bpf.linear_hist(stop=9),
+        "bpf.linear_hist(): start is missing: write bpf.linear_hist(stop=9, start=1024)",
+    ),
+    (
+        lambda bpf: bpf.netfilter(),
+        '@bpf.netfilter(): family and hook are missing: write @bpf.netfilter(family="...", hook="...")',
+    ),
+    (
+        lambda bpf: bpf.iter(),
+        '@bpf.iter(): name and record are missing: write @bpf.iter(name="...", record=Event)',
+    ),
+    (lambda bpf: bpf.xdp("lo", modee="x"), "@bpf.xdp('lo', modee): there is no argument modee (did you mean mode?)"),
+    (lambda bpf: bpf.struct_ops(), 'bpf.struct_ops(): operations is missing: write bpf.struct_ops(operations="...")'),
     (lambda _: assemble(5), "a program's text is a str, not int"),  # type: ignore[arg-type]  # what is tested
     (lambda _: run(assemble("exit"), "abc"), "context is bytes, not str"),  # type: ignore[arg-type]  # what is tested
     (lambda _: run(assemble("exit"), packet=5), "packet is bytes, not int"),  # type: ignore[arg-type]  # what is tested

@@ -349,3 +349,16 @@ def test_listeners(pair):
     here, _ = pair
     with inside(here), socket.create_server(("10.251.0.1", 5003)), socket.create_server(("10.251.0.1", 5011)):
         assert output(*here.inside(sys.executable, EXAMPLES / "listeners.py")) == "[5003, 5011] the same\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [path.name for path in sorted(EXAMPLES.glob("*.py")) if "usage: " in path.read_text(encoding="utf-8")],
+)
+def test_an_example_without_its_arguments_prints_its_usage(name):
+    """One line, at once; status 1."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf"usage: {re.escape(name)} .+\n", done.stderr)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf import BPF, u32, u64
 from pyebpf.compiler.ir import Branch
-from pyebpf.errors import InvalidValue, OnlyInProbe
+from pyebpf.errors import CompileError, InvalidValue, OnlyInProbe
 from tests.language.harness import Case, message_of
+
+MODULE_COUNTS = BPF().hash(key=u32, value=u64)
 
 
 def branches(case):
@@ -89,13 +92,41 @@ def test_a_captured_name_that_was_rebound_is_an_error():
 
 def test_an_unknown_name_is_an_error_with_the_closest():
     assert message_of(Case("out[0].r0 = countr", "", "counter = 5").refused()) == (
-        "countr is not defined (did you mean out?)",
+        "countr is not defined (did you mean counter or counts?)",
         "countr",
     )
     assert message_of(Case("limited = 5\nout[0].r0 = limted").refused()) == (
         "limted is not defined (did you mean limited?)",
         "limted",
     )
+    assert message_of(Case("total = 5\ntotl += 1").refused())[0] == (
+        "totl has no value here (did you mean total?): assign it first"
+    )
+
+
+def test_an_unknown_name_may_be_one_around_the_function():
+    """A map that the probe misspells, and so does not use: of its module, of a function around it, or Python's own."""
+
+    def declared(target):
+        bpf = BPF()
+        lookups = bpf.hash(key=u32, value=u64)
+
+        @bpf.raw_tracepoint("sys_enter")
+        def probe() -> None:
+            if target == "lookupz":
+                lookupz[1] += 1  # noqa: F821 - the mistake
+            elif target == "MODULE_COUNTZ":
+                MODULE_COUNTZ[1] = 2  # noqa: F821 - the mistake
+            else:
+                lenn("abc")  # noqa: F821 - the mistake
+
+        assert lookups is not None
+        return bpf
+
+    for name, meant in {"lookupz": "lookups", "MODULE_COUNTZ": "MODULE_COUNTS", "lenn": "len"}.items():
+        with pytest.raises(CompileError) as refused:
+            declared(name).specs()
+        assert refused.value.message == f"{name} is not defined (did you mean {meant}?)"
 
 
 def test_a_loop_with_a_test_before_it_has_its_bound():

@@ -29,6 +29,27 @@ def test_every_example_is_shown():
     assert [path.name for path in (DOCS / "examples").glob("*.py") if path.read_text() not in blocks] == []
 
 
+def test_the_index_has_every_example_with_its_arguments():
+    """A row for each file, in their order: its usage, and the page that shows it."""
+    page = (DOCS / "examples.md").read_text()
+    row = re.compile(
+        r"^\| \[`(\w+\.py)`\]\(examples/(\w+\.py)\) \| (.+?) \| (.+?) \| \[.+?\]\((.*?)\) \|$", re.MULTILINE
+    )
+    rows = row.findall(page)
+    files = sorted((DOCS / "examples").glob("*.py"))
+    assert [name for name, *_ in rows] == [path.name for path in files]
+    for (name, linked, arguments, _, where), path in zip(rows, files, strict=True):
+        text = path.read_text()
+        usage = re.findall(r'sys\.exit\("usage: (.*)"\)$', text, re.MULTILINE)
+        if usage:
+            assert [f"{name} {each}" for each in re.findall(r"`(.+?)`", arguments)] == usage[0].split(", or ")
+        else:
+            assert "sys.argv[" not in text or arguments.startswith("`["), name
+        shown = page if where.startswith("#") else (DOCS / where).read_text()
+        assert linked == name
+        assert text in shown
+
+
 def undefined(block):
     """Names that a program's text reads and nothing in it binds."""
     nodes = list(ast.walk(ast.parse(block)))

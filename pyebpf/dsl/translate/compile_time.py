@@ -99,8 +99,10 @@ def named(f: Frame, node: ast.Name) -> Any:
     """The value of a name."""
     value = f.read(node.id)
     if value is MISSING:
-        known = [*f.local_names, *f.scope.captured]
-        f.fail(f"{node.id} is not defined{_import_of(node.id) or closest(node.id, known)}")
+        from pyebpf.dsl.visible import visible_names
+
+        known = dict.fromkeys((*f.local_names, *visible_names(f.scope, f.source)))
+        f.fail(f"{node.id} is not defined{_import_of(node.id) or closest(node.id, known, likeness=0.75)}")
     if f.depth or not f.binds(node.id):
         check_held(f, node.id, value)
     return value

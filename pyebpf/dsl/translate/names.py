@@ -24,6 +24,7 @@ from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.constants import ConstantEntity, run_time_method
 from pyebpf.dsl.translate.tuples import TupleValue, described, is_run_time
 from pyebpf.dsl.tree import walk
+from pyebpf.errors import closest
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
@@ -370,7 +371,8 @@ class Names:
                 "probe can't "
                 f"assign to an outer name; keep the value in a map"
             )
-        self.fail(f"{shown} has no value here: assign it first")
+        meant = closest(name, self.local_names - {name})
+        self.fail(f"{shown} has no value here{meant}: assign it first")
 
     def _free(self, name: str) -> Any:
         if self.outer is not None and self.outer.binds(name):
