@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -362,3 +363,20 @@ def test_an_example_without_its_arguments_prints_its_usage(name):
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(rf"usage: {re.escape(name)} .+\n", done.stderr)
+
+
+def test_call_names(monkeypatch, capsys):
+    """The call that is made most often comes first, by its name; a number that no call has is told as such."""
+
+    def work(_):
+        for _ in range(200_000):
+            os.getppid()
+
+    monkeypatch.setattr("time.sleep", work)
+    runpy.run_path(str(EXAMPLES / "call_names.py"), run_name="__main__")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) <= 10
+    counts = {name: int(count) for name, count in lines}
+    assert counts["getppid"] >= 200_000
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    assert pyebpf.syscall_name(9999) == "[unknown: 9999]"
