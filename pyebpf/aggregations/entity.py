@@ -82,7 +82,7 @@ class Aggregation(Entity, Generic[R]):
     # -- in probes -----------------------------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        return f"{self.type.name} {self.current_name()}"
+        return f"the {self.type.name.partition(' ')[2]} {self.current_name()}"
 
     def attribute(self, p: ProgramBuilder, name: str) -> object:
         if self.key is not None:

@@ -76,7 +76,7 @@ def _files(_: Features) -> Iterator[Diagnostic]:
     note = ""
     try:
         Tracefs().close()
-        note = "" if "tracefs" in places else "a mount of its own serves"
+        note = "" if "tracefs" in places else "not needed: pyebpf mounts one of its own while it reads"
     except PyebpfError as error:
         note = str(error)
     yield Diagnostic("tracefs", places.get("tracefs", "not mounted"), note)
@@ -115,7 +115,7 @@ def _limits(_: Features) -> Iterator[Diagnostic]:
         return "unlimited" if number == resource.RLIM_INFINITY else str(number)
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    yield Diagnostic("open files", f"{shown(soft)} of {shown(hard)}", "one or two an attachment")
+    yield Diagnostic("open files", f"{shown(soft)} of {shown(hard)}", "each attachment takes one or two")
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     yield Diagnostic("locked memory", f"{shown(soft)} of {shown(hard)}", "maps are charged to it before Linux 5.11")
     for name in _SETTINGS:

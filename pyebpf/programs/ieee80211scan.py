@@ -101,8 +101,8 @@ class Scans(BPF):
             target.raw_tracepoint("rdev_scan")
         except NotFound as error:
             raise NotFound(
-                "WiFi's cfg80211 is not loaded: modprobe mac80211 or the card's driver, or this kernel has none, or no "
-                "BTF of its modules (which Linux 5.11 brought)"
+                "the tracepoints of WiFi are missing. Either cfg80211 is not loaded: load the card's driver with "
+                "modprobe. Or the module has no BTF, which modules have since Linux 5.11"
             ) from error
         return super().compile(target, **options)
 

@@ -235,7 +235,7 @@ def string(_p: Probe, size: int = 8) -> String:
 REFUSALS = {
     "a missing field": (
         lambda p: StructConstructor(Outer).call(p, (1,), {"inner": Inner(1, 2)}),
-        "Outer needs a value for at, name: every field without a default is given",
+        "Outer needs a value for at, name: every field without a default must be given",
     ),
     "too many fields": (lambda p: StructConstructor(Inner).call(p, (1, 2, 3), {}), "Inner has 2 fields, 3 values were"),
     "a misspelt field": (

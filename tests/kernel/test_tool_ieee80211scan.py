@@ -103,6 +103,6 @@ def test_without_the_wifi_stack():
     done = pyebpf("ieee80211scan")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "pyebpf ieee80211scan: WiFi's cfg80211 is not loaded: modprobe mac80211 or the card's driver, "
-        "or this kernel has none, or no BTF of its modules (which Linux 5.11 brought)\n"
+        "pyebpf ieee80211scan: the tracepoints of WiFi are missing. Either cfg80211 is not loaded: load the card's "
+        "driver with modprobe. Or the module has no BTF, which modules have since Linux 5.11\n"
     )

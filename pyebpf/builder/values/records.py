@@ -161,7 +161,7 @@ class StructConstructor(Entity, NoPythonOperators):
             values[given] = value
         missing = [field.name for field in fields if field.required and field.name not in values]
         if missing:
-            p.fail(f"{name} needs a value for {', '.join(missing)}: every field without a default is given")
+            p.fail(f"{name} needs a value for {', '.join(missing)}: every field without a default must be given")
         return RecordLiteral(self.type, {field.name: values.get(field.name, field.default) for field in fields})
 
 
