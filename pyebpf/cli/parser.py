@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import EventTool, StackTool, SummaryTool
+from pyebpf.tool import StackTool, SummaryTool, buffer_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,11 +46,15 @@ class Common:
 
 
 class _Parser(Parser):
-    """A parser that lays out its description when somebody asks for help."""
+    """A parser that lays out its description when somebody asks for help, and then finds out what the help says."""
+
+    late: tuple[tuple[argparse.Action, Callable[[], str]], ...] = ()
 
     def format_help(self) -> str:
         from textwrap import fill
 
+        for action, text in self.late:
+            action.help = text()
         paragraphs = (self.description or "").split("\n\n")
         self.description = "\n\n".join(fill(paragraph, 79) for paragraph in paragraphs)
         return super().format_help()
@@ -91,15 +96,24 @@ def positive(text: str) -> int:
     return value
 
 
-def buffer_size(text: str) -> int:
-    """Bytes of a ring buffer, with K, M or G behind if need be: the next power of two, from 4096 to 1 GiB."""
+def buffer_bytes(text: str) -> int:
+    """Bytes of a ring buffer, with K, M or G behind if need be: the next power of two."""
     digits, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in tuple("KMG") else (text, "")
-    size = integer(digits) << {"": 0, "K": 10, "M": 20, "G": 30}[unit]
-    if not 1 <= size <= 1 << 30:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 4K to 1G, such as 8M")
-    return max(1 << (size - 1).bit_length(), 4096)
+    if not (digits.isascii() and digits.removeprefix("-").isdecimal() and len(digits) <= 20):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: give bytes, or a number with K, M or G, such as 16M")
+    try:
+        return buffer_size("", int(digits) << _UNITS[unit])
+    except InvalidValue as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix(": ")) from None
 
 
+def in_units(size: int) -> str:
+    """A size as it is typed: 8M."""
+    unit = next((unit for unit in "GMK" if size and not size % (1 << _UNITS[unit])), "")
+    return f"{size >> _UNITS[unit]}{unit}"
+
+
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 SCALARS: dict[str, Callable[[str], Any]] = {"int": integer, "float": number, "str": str}
 
 
@@ -116,12 +130,23 @@ def _reader(annotation: str) -> Callable[[str], Any]:
     return lambda text: tuple(scalar(item.strip()) for item in text.split(","))
 
 
+def _declared(item: Field) -> str:
+    """The choices and the default of an option, for its help."""
+    spec: OptionSpec = item.metadata["spec"]
+    parts = []
+    if spec.choices and not all(each in spec.help for each in spec.choices):
+        parts.append(f"one of {', '.join(spec.choices)}")
+    default = item.default
+    if default is not MISSING and default not in (None, False, (), ""):
+        shown = ",".join(map(str, default)) if isinstance(default, tuple | list) else str(default)
+        parts.append(f"default: {shown}")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
 def _add_option(parser: argparse.ArgumentParser, item: Field) -> None:
     spec: OptionSpec = item.metadata["spec"]
     annotation = item.type
-    help_text = spec.help.replace("%", "%%")
-    if spec.choices and not all(each in spec.help for each in spec.choices):
-        help_text += f": {', '.join(spec.choices)}".replace("%", "%%")
+    help_text = f"{spec.help}{_declared(item)}".replace("%", "%%")
     dest = f"option.{item.name}"
     if annotation == "bool":
         parser.add_argument(*spec.flags, dest=dest, action="store_const", const=True, help=help_text)
@@ -135,11 +160,11 @@ def _add_option(parser: argparse.ArgumentParser, item: Field) -> None:
         parser.add_argument(dest, type=reader, metavar=metavar, help=help_text, nargs=nargs)
 
 
-def _add_common(parser: argparse.ArgumentParser, tool: AnyTool, taken: set[str]) -> None:
+def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
     """The shared options; where a tool has a letter for itself, only the long name is left."""
 
-    def add(to: argparse._ActionsContainer, letter: str, long: str, dest: str, **rest: Any) -> None:
-        to.add_argument(*[flag for flag in (letter, long) if flag and flag not in taken], dest=dest, **rest)
+    def add(to: argparse._ActionsContainer, letter: str, long: str, dest: str, **rest: Any) -> argparse.Action:
+        return to.add_argument(*[flag for flag in (letter, long) if flag and flag not in taken], dest=dest, **rest)
 
     tools = [tool, *tool.modes.values()]
     group = parser.add_argument_group("options of every tool")
@@ -152,9 +177,9 @@ def _add_common(parser: argparse.ArgumentParser, tool: AnyTool, taken: set[str])
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
     add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
-    if any(isinstance(each, EventTool) or (isinstance(each, SummaryTool) and each.lines) for each in tools):
-        more = "memory for events that wait to be printed, such as 16M"
-        add(group, "", "--buffer", "buffer", type=buffer_size, metavar="SIZE", help=more)
+    if tool.prints_events and "--buffer" not in taken:
+        buffer = add(group, "", "--buffer", "buffer", type=buffer_bytes, metavar="SIZE")
+        parser.late += ((buffer, lambda: _buffer_help(tool)),)
     add(group, "-v", "--verbose", "verbose", action="store_true", help="list the attachments, and why they were chosen")
     add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, load nothing")
     if any(isinstance(each, SummaryTool) and each.screen for each in tools):
@@ -162,8 +187,26 @@ def _add_common(parser: argparse.ArgumentParser, tool: AnyTool, taken: set[str])
         add(group, "-r", "--rows", "rows", type=positive, metavar="ROWS", help="rows of text at most (default: 20)")
     if any(isinstance(each, SummaryTool) for each in tools):
         default = "every second" if isinstance(tool, SummaryTool) and tool.screen else "one, at the end"
-        parser.add_argument("interval", nargs="?", type=seconds, help=f"seconds between summaries (default: {default})")
-        parser.add_argument("count", nargs="?", type=positive, help="how many summaries (default: no limit)")
+        only = "" if isinstance(tool, SummaryTool) else f" with {' or '.join(_summary_flags(tool))}"
+        parser.add_argument(
+            "interval", nargs="?", type=seconds, help=f"seconds between summaries{only} (default: {default})"
+        )
+        parser.add_argument("count", nargs="?", type=positive, help=f"how many summaries{only} (default: no limit)")
+
+
+def _summary_flags(tool: AnyTool) -> list[str]:
+    """The flags with which a tool prints summaries in place of its own output."""
+    modes = [name for name, mode in tool.modes.items() if isinstance(mode, SummaryTool)]
+    return [item.metadata["spec"].flags[0] for item in fields(tool.options) if item.name in modes]
+
+
+def _buffer_help(tool: AnyTool) -> str:
+    """The help of --buffer: the tool's own sizes are its maps', which it declares without a kernel."""
+    sizes: set[int] = set()
+    with suppress(Exception):  # of a tool that needs an argument first
+        sizes = set(tool.build(tool.options()).buffer_sizes())
+    default = f"; default: {', '.join(map(in_units, sorted(sizes)))}" if sizes else ""
+    return f"memory for events that wait to be printed, in bytes, or such as 64K, 16M (4K to 1G{default})"
 
 
 def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusiveGroup) -> None:
@@ -185,7 +228,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=78)
 
 
-def build_parser(tool: AnyTool) -> argparse.ArgumentParser:
+def build_parser(tool: AnyTool) -> _Parser:
     """The parser of one tool's command line."""
     paragraphs = (tool.doc or "").strip().split("\n\n")
     if tool.section:
@@ -224,8 +267,8 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         raise UsageError(parser.prog, str(error)) from None
     mode = tool.mode(options)
     if "interval" in given and not isinstance(mode, SummaryTool):
-        flags = [item.metadata["spec"].flags[0] for item in fields(tool.options) if item.name in tool.modes]
-        raise UsageError(parser.prog, f"an interval is for summaries, which {' or '.join(flags)} asks for")
+        flags = " or ".join(_summary_flags(tool))
+        raise UsageError(parser.prog, f"an interval is for summaries, which {flags} asks for")
     if isinstance(mode, SummaryTool) and mode.screen:
         given.setdefault("interval", 1.0)
     return options, Common(**given)

@@ -1,6 +1,8 @@
 """Writers: records and histograms as text, CSV or JSON lines.
 
-Events are written one by one (`begin`, then `record`); summaries an interval at a time (`interval`).
+Events are written one by one (`begin`, then `record`); summaries an interval at a time (`interval`). An interval in
+which nothing was seen has no object in JSON and no row in CSV; in text a table is its heading, and in place of
+histograms there is a line that says so.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Format", "Intervals", "Records", "histogram_writer", "json_line", "table_writer"]
 
 Format = Literal["text", "csv", "json"]
+#: The text of an interval that has no histogram.
+NOTHING = "(nothing seen)"
 Item_contra = TypeVar("Item_contra", contravariant=True)
 
 
@@ -157,14 +161,19 @@ class TextHistograms:
 
     def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
         """Write the interval's histograms."""
-        lines = [] if time is None else ["", time]
+        lines, seen = [] if time is None else ["", time], False
         for item in items:
+            if not item.total:
+                continue
             if item.labels or not lines:
                 lines.append("")
             if item.labels:
                 lines.append(item.heading())
             lines.extend(item.lines())
-        self.sink.write("\n".join([*(lines or [""]), ""]))
+            seen = True
+        if not seen:
+            lines += [NOTHING] if lines else ["", NOTHING]
+        self.sink.write("\n".join([*lines, ""]))
 
 
 def _field(label: str) -> str:
@@ -182,6 +191,8 @@ class CsvHistograms:
     def interval(self, items: Iterable[Histogram], time: str | None = None) -> None:
         """Write the interval's buckets."""
         for item in items:
+            if not item.total:
+                continue
             if not self._begun:
                 self._begun = True
                 self._csv.write([[TIME, *map(_field, item.labels), "unit", "low", "high", "count"]])
@@ -202,6 +213,8 @@ class JsonHistograms:
         """Write the interval's objects."""
         lines = []
         for item in items:
+            if not item.total:
+                continue
             key = {_field(name): plain(value) for name, value in item.labels.items()}
             buckets = [{"low": b.low, "high": b.high, "count": b.count} for b in item.rows()]
             totals = {} if item.sum is None else {"sum": item.sum}

@@ -26,6 +26,18 @@ def reasons_option() -> Any:
     return option("-r", "--reason", default=(), metavar="REASON[,REASON]", help="only these reasons, such as NO_SOCKET")
 
 
+def full_name(reason: str) -> str:
+    """The enumerator of a reason, which is given with or without its prefix, in capitals or not."""
+    return PREFIX + reason.upper().removeprefix(PREFIX)
+
+
+def _closest(error: NotFound) -> str:
+    """The end of the message, with those of the enumerators that it names which are reasons, as they are given."""
+    names = str(error).partition(" (did you mean ")[2].removesuffix("?)").split(" or ")
+    reasons = [name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)]
+    return f" (did you mean {' or '.join(reasons)}?)" if reasons else ""
+
+
 class WithReasons(BPF):
     """Probes that look at reasons; `reasons` are those asked for, which an old kernel does not tell."""
 
@@ -34,9 +46,17 @@ class WithReasons(BPF):
         self.reasons = reasons
 
     def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's. Raises NotSupported where reasons are asked for and the kernel tells none."""
+        """As every module's.
+
+        Raises NotSupported where reasons are asked for and the kernel tells none, NotFound for one it does not have.
+        """
         if self.reasons and not target.has_field(EVENT, "reason"):
             raise NotSupported(NO_REASONS)
+        for reason in self.reasons:
+            try:
+                target.enumerator(full_name(reason))
+            except NotFound as error:
+                raise NotFound(f"--reason: {reason!r} is none of this kernel's reasons{_closest(error)}") from None
         return super().compile(target, **options)
 
 
@@ -44,7 +64,7 @@ class ReasonFilter:
     """The reasons that are asked for, with or without the prefix of their names; with none, all."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
-        self.names = tuple(PREFIX + reason.upper().removeprefix(PREFIX) for reason in reasons)
+        self.names = tuple(map(full_name, reasons))
 
     def wanted(self, ctx: Any) -> bool:
         """In a probe of kfree_skb: whether the packet's is one of them."""

@@ -68,7 +68,7 @@ class Options:
         "--max-probes",
         default=MAX_PROBES,
         metavar="N",
-        help=f"reject a pattern that matches more functions (default {MAX_PROBES})",
+        help="reject a pattern that matches more functions",
         minimum=1,
     )
 

@@ -93,7 +93,7 @@ TOOL = SummaryTool(
     snapshot=snapshot,
     examples=(
         Example("netsize", "four histograms when Ctrl-C ends it"),
-        Example("netsize -d 1 10", "by device, each second, ten times"),
+        Example("netsize --devices 1 10", "by device, each second, ten times"),
         Example("netsize -i eth0 --json 5", "of one interface, each five seconds"),
     ),
 )

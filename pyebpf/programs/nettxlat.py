@@ -88,7 +88,7 @@ TOOL = SummaryTool(
     snapshot=histograms_of(LATENCY),
     examples=(
         Example("nettxlat", "one histogram when Ctrl-C ends it"),
-        Example("nettxlat -d 1 10", "by device, each second, ten times"),
+        Example("nettxlat --devices 1 10", "by device, each second, ten times"),
         Example("nettxlat -m -i eth0 --json", "of one interface, in milliseconds"),
     ),
 )

@@ -121,7 +121,7 @@ class Options:
     tid: int | None = tid_option()
     uid: int | None = uid_option()
     failed: bool = failures_option("only failed opens")
-    name: str | None = option("-n", "--name", metavar="NAME", help="only processes whose name contains this")
+    name: str | None = option("-n", "--comm", "--name", metavar="NAME", help="only processes whose name contains this")
     print_uid: bool = flag("-U", "--print-uid", help="print the user's id", output_only=True)
     extended: bool = flag("-e", "--extended-fields", help="print the flags of open(2), in octal")
     full_path: bool = flag("-F", "--full-path", help="print relative paths with their directory in front")

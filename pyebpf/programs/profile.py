@@ -54,7 +54,7 @@ class Options:
         "--frequency",
         default=49,
         metavar="HZ",
-        help="samples per second (default 49)",
+        help="samples per second",
         minimum=1,
         maximum=1_000_000,
     )
@@ -69,7 +69,7 @@ class Options:
         "--stack-storage-size",
         default=STACKS,
         metavar="N",
-        help=f"limit of different stacks (default {STACKS})",
+        help="limit of different stacks",
         minimum=1,
         maximum=1 << 24,
     )

@@ -1,9 +1,9 @@
-"""Packets that the kernel drops, counted by reason and kernel stack, with the network counters that changed.
+"""Packets that the kernel drops, counted by reason and kernel stack, with the network counters that changed in text.
 
 Counts packets of every protocol that the kernel frees as dropped (skb:kfree_skb), not those that it frees after use.
 Many of them are harmless, such as what is left in the queues of a closed socket: the reason says so, since Linux 5.17,
-and the stack. Below the last summary are the kernel's counters that changed meanwhile, as nstat(8) has them: those of
-this network namespace, while stacks are of the whole machine.
+and the stack. In text, not in JSON or CSV, the kernel's counters that changed meanwhile are below the last summary, as
+nstat(8) has them: those of this network namespace, while stacks are of the whole machine.
 
 Overhead: 1.5 us for each packet that is dropped, nothing for others.
 """
@@ -48,7 +48,7 @@ class Options:
         "--depth",
         default=8,
         metavar="N",
-        help="frames of each stack (default 8)",
+        help="frames of each stack",
         minimum=1,
         maximum=127,
     )

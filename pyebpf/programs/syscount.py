@@ -72,7 +72,7 @@ class Options:
     pid: int | None = pid_option()
     tid: int | None = tid_option()
     cgroup: str | None = cgroup_option()
-    top: int = option("-T", "--top", default=10, metavar="TOP", help="show only this many (default 10)", minimum=1)
+    top: int = option("-T", "--top", default=10, metavar="TOP", help="show only this many", minimum=1)
     failed: bool = failures_option("only failed system calls")
     errno: str | None = option("-e", "--errno", metavar="ERRNO", help="only calls that failed so: ENOENT, or 2")
     syscall: tuple[str, ...] = option("--syscall", default=(), metavar="NAME[,NAME]", help="only these system calls")

@@ -381,6 +381,12 @@ class BPF(Module):
             if isinstance(each, RingBufferEntity):
                 each.size = ring_size(size, "resize_buffers")
 
+    def buffer_sizes(self) -> Sequence[int]:
+        """Bytes of each ring buffer of records."""
+        from pyebpf.maps.ringbuf import RingBufferEntity
+
+        return [each.size for each in self.maps if isinstance(each, RingBufferEntity)]
+
     def listing(self, target: Target | None = None) -> str:
         """The bytecode of every program as text, with source lines.
 

@@ -111,6 +111,7 @@ __all__ = [
     "Tool",
     "Tracer",
     "argument",
+    "buffer_size",
     "cgroup_option",
     "comm_option",
     "counts_of",
@@ -193,6 +194,10 @@ class Tracer(Protocol):
 
     def resize_buffers(self, size: int) -> None:
         """Give each buffer of events `size` bytes, a power of two; before anything is loaded."""
+
+    def buffer_sizes(self) -> Iterable[int]:
+        """Bytes of each buffer of events."""
+        return ()
 
     def listing(self) -> str:
         """The compiled programs as text, without loading them."""

@@ -179,8 +179,8 @@ def interface_option(help: str = "only this interface, also one that comes later
 
 
 def devices_option(help: str = "a histogram for each network device") -> Any:  # noqa: A002 - as above
-    """`-d`, off by default; the seconds after which a tool ends are then `--duration` alone."""
-    return flag("-d", "--devices", help=help)
+    """`--devices`, off by default."""
+    return flag("--devices", help=help)
 
 
 def milliseconds_option(help: str = "milliseconds instead of microseconds") -> Any:  # noqa: A002 - as above

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from pyebpf.cli.parser import Common, parse, parse_example
+from pyebpf.cli.catalogue import find
+from pyebpf.cli.parser import Common, build_parser, parse, parse_example
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import fields
 from pyebpf.errors import InvalidValue
@@ -52,6 +53,13 @@ def test_a_letter_of_the_tools_own_leaves_the_common_option_its_long_name(fakes)
         (["-d", "0"], "argument -d/--duration: '0' is not a time above 0, in seconds"),
         (["-d", "inf"], "argument -d/--duration: 'inf' is not a number"),
         (["-d", "1e300"], "argument -d/--duration: '1e300' is more than ten years, in seconds"),
+        (["--buffer", "3"], "argument --buffer: 3 bytes are too few for a buffer: give 4096 (4K) or more"),
+        (["--buffer=-8M"], "argument --buffer: -8388608 bytes are too few"),
+        (
+            ["--buffer", "2G"],
+            "argument --buffer: 2147483648 bytes are too many for a buffer: give 1073741824 (1G) or less",
+        ),
+        (["--buffer", "8X"], "'8X' is not a size: give bytes, or a number with K, M or G, such as 16M"),
         (["--json", "--csv"], "argument --csv: not allowed with argument --json"),
         (["--fai", "x"], "unrecognized arguments: --fai x"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
@@ -92,6 +100,29 @@ def test_help_has_description_options_and_examples(command):
         "# the web server's",
     ):
         assert part in out
+
+
+@pytest.mark.parametrize(("text", "size"), [("4096", 4096), ("5k", 8192), ("16M", 16 << 20), ("1G", 1 << 30)])
+def test_the_size_of_a_buffer(fakes, text, size):
+    """Bytes, or with a unit; the next power of two."""
+    assert parse(fakes.EVENTS, ["--buffer", text])[1].buffer == size
+
+
+def test_the_help_of_the_buffer_has_the_units_the_bounds_and_the_tools_own_sizes():
+    """As the tool's maps are declared."""
+    wanted = "memory for events that wait to be printed, in bytes, or such as 64K, 16M (4K to 1G; default: {})"
+    for name, default in (("opensnoop", "8M"), ("tcplife", "256K"), ("tcpconnect", "256K")):
+        assert wanted.format(default) in " ".join(build_parser(find(name)).format_help().split())
+
+
+def test_the_help_of_an_interval_names_the_option_that_it_is_for():
+    """Of a tool that prints events, and with an option counts."""
+    text = " ".join(build_parser(find("tcpconnect")).format_help().split())
+    assert "interval seconds between summaries with -c (default: one, at the end)" in text
+    assert "count how many summaries with -c (default: no limit)" in text
+    assert "seconds between summaries (default: every second)" in " ".join(
+        build_parser(find("tcptop")).format_help().split()
+    )
 
 
 def test_examples_are_parsed_as_command_lines(fakes):

@@ -84,7 +84,7 @@ class Options:
 
 
 def test_choices_are_in_the_help():
-    """Unless it names them all already."""
+    """Unless it names them all already; the default is there in any case."""
     tool = EventTool(
         name="choosy",
         doc="A tool.",
@@ -94,9 +94,9 @@ def test_choices_are_in_the_help():
         records=lambda *_: iter(()),
     )
     text = " ".join(build_parser(tool).format_help().split())
-    assert "how to do it: fast, 100%, slow" in text
-    assert "up or down --" in text or "up or down options" in text
-    assert "the place: here, there" in text
+    assert "how to do it (one of fast, 100%, slow; default: fast)" in text
+    assert "up or down (default: up)" in text
+    assert "the place (one of here, there; default: here)" in text
 
 
 def test_the_letter_d_of_stack_tools():

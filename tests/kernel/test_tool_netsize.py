@@ -59,7 +59,7 @@ def test_datagrams_at_every_place(quiet):
     """101 handed to the device and sent by it, 101 received, with their sizes; the kernel's table has as many."""
     here, there = quiet
     with (
-        running("netsize", "-d", "--netns", here.path, "--json") as sender,
+        running("netsize", "--devices", "--netns", here.path, "--json") as sender,
         running("netsize", "--netns", there.path, "--csv") as taker,
         running("netsize", "--netns", here.path) as text,
     ):

@@ -35,7 +35,7 @@ def test_packets_of_a_card(cards):
     here, there, card = cards
     with (
         running("nettxlat", "0.5") as text,
-        running("nettxlat", "-d", "0.5", "--json") as by_device,
+        running("nettxlat", "--devices", "0.5", "--json") as by_device,
         running("nettxlat", "-m", "-i", card, "0.5", "--csv") as one,
         running("nettxlat", "-i", "other", "--json") as other,
     ):

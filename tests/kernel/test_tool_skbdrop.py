@@ -98,6 +98,15 @@ def test_intervals_and_reasons(net):
     assert [count for count, _ in first] == sorted(count for count, _ in first)
 
 
+def test_a_reason_that_there_is_not():
+    """The option, what was given, and the reasons like it."""
+    needs("kernel:6.1")
+    result = pyebpf("skbdrop", "-r", "no_socket,No_Sockt")
+    message = "pyebpf skbdrop: --reason: 'No_Sockt' is none of this kernel's reasons (did you mean NO_SOCKET"
+    assert (result.returncode, result.stderr[: len(message)], "SK_RST" in result.stderr) == (1, message, False)
+    assert pyebpf("tcpdrop", "-r", "x" * 40).stderr.endswith("is none of this kernel's reasons\n")
+
+
 def test_reasons_that_the_kernel_does_not_tell():
     """Before Linux 5.17: what to leave out, in one line, as tcpdrop says it."""
     lacks("kernel:5.17")

@@ -98,8 +98,18 @@ def test_a_time_stands_above_the_histograms_of_an_interval():
     """-T; an interval without events still shows that it passed."""
     assert histograms("text", [log2([1])], times=["10:00:01"]).startswith("\n10:00:01\n     value")
     assert histograms("text", [log2([1], labels={"a": 1})], times=["10:00:01"]).startswith("\n10:00:01\n\na = 1\n")
-    assert histograms("text", [log2([0])]) == "\n"
-    assert histograms("text", []) == "\n"
+
+
+@pytest.mark.parametrize("nothing", [[], [log2([0, 0])], [log2([0], labels={"disk": "vda"})]])
+def test_an_interval_in_which_nothing_was_seen(nothing):
+    """No object, no row, and a line that says so: whether or not there is a histogram without counts."""
+    some = [log2([0, 17], unit="usecs", labels={"disk": "vdb"})]
+    assert histograms("json", nothing, times=["1"]) == ""
+    assert histograms("csv", nothing, some, times=["1", "2"]) == histograms("csv", some, times=["2"])
+    assert histograms("text", nothing) == "\n(nothing seen)\n"
+    assert histograms("text", nothing, times=["10:00:01"]) == "\n10:00:01\n(nothing seen)\n"
+    assert histograms("text", some, nothing).endswith("|\n\n(nothing seen)\n")
+    assert histograms("text", [*nothing, *some]) == histograms("text", some)
 
 
 def test_json_buckets_are_objects_with_low_high_and_count():

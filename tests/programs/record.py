@@ -33,7 +33,7 @@ VARIANTS = (
     "tcpdrop -a -r NO_SOCKET,socket_filter",
     "ipecn -4 --out",
     "netsize --netns /proc/self/ns/net",
-    "nettxlat -d -a",
+    "nettxlat --devices -a",
     "tcplife -p 7 -L 1,2 -D 3,4",
 )
 #: What a tool says of a driver that is not there, or of an option that a kernel is too old for: that is a fact, too.

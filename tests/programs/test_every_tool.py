@@ -16,7 +16,7 @@ from pyebpf.cli.catalogue import find, names
 from pyebpf.cli.parser import build_parser, parse, parse_example
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.schema import schema_of
-from pyebpf.dataclass import fields, replace
+from pyebpf.dataclass import MISSING, fields, replace
 from pyebpf.errors import InvalidValue, NotFound, NotSupported
 from pyebpf.output.columns import Row
 from pyebpf.programs import tcpdrop
@@ -55,6 +55,40 @@ def test_help_is_narrow(tool):
     assert tool.summary in " ".join(text.split())
     assert not tool.section or f"section {tool.section}" in text
     assert all(f"pyebpf {example.command}" in text for example in tool.examples)
+
+
+def test_help_tells_every_default(tool):
+    """And every choice, from the declaration."""
+    text = " ".join(build_parser(tool).format_help().split())
+    for field in fields(tool.options):
+        if field.default is not MISSING and field.default not in (None, False, (), ""):
+            assert f"default: {field.default})" in text, field.name
+        assert all(choice in text for choice in field.metadata["spec"].choices)
+
+
+#: The letters that are the same in every tool, and in every tool that draws a screen.
+COMMON, OF_SCREENS = {"-d", "-T", "-v"}, {"-C", "-r"}
+
+
+def test_letters_that_mean_something_else_are_in_the_guide():
+    """Those of bcc's tools, each with its option; no tool else has one."""
+    found = set()
+    for name, tool in TOOLS.items():
+        parser, own = build_parser(tool), {"-h", "--help"}
+        shared = COMMON | (OF_SCREENS if getattr(tool, "screen", False) or name == "profile" else set())
+        meanings = {"-d": "duration", "-T": "timestamps", "-v": "verbose", "-C": "clear", "-r": "rows"}
+        for action in parser._actions:
+            for letter in shared & set(action.option_strings) - own:
+                if action.dest != meanings[letter]:
+                    found.add(f"`{name} {letter}` is `{action.option_strings[-1]}`")
+    guide = " ".join((ROOT / "docs/guide.md").read_text().split())
+    assert found == set(re.findall(r"`[a-z]+ -\w` is `--[\w-]+`", guide))
+
+
+def test_a_process_is_chosen_by_its_name_in_the_same_way(tool):
+    """--comm NAME, in every tool that can."""
+    flags = {flag for field in fields(tool.options) for flag in field.metadata["spec"].flags}
+    assert "--comm" in flags or not flags & {"--name", "--process-name"}
 
 
 def test_the_default_heading_is_narrow(tool):
