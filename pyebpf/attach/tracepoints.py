@@ -273,8 +273,8 @@ def _raw_argument(p: ProgramBuilder, event: str, name: str, *, trusted: bool) ->
     since = _SINCE.get((event, name))
     if since is not None:
         p.fail(
-            f"{kind} tracepoint {event} has no argument {name} on this kernel: it came with Linux {since}; read it only "
-            f'where has_field("struct trace_event_raw_{event}", "{name}") says that it is there'
+            f"{kind} tracepoint {event} has no argument {name} on this kernel: it came with Linux {since}; read it "
+            f'only where has_field("struct trace_event_raw_{event}", "{name}") says that it is there'
         )
     p.fail(f"{kind} tracepoint {event} has no argument {name}{closest_or_all(name, [a.name for a in arguments])}")
 
