@@ -11,7 +11,7 @@ from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, failur
 
 
 class Connect(Struct):
-    """A call that returned: when, with `error`, 0 if it succeeded, after `elapsed` nanoseconds."""
+    """A call that returned: when, with `error`, None if it succeeded, after `elapsed` nanoseconds."""
 
     time: u64
     pid: u32
@@ -21,9 +21,9 @@ class Connect(Struct):
     to: SocketAddress
 
     @property
-    def error(self) -> int:
-        """The error number, 0 if it succeeded."""
-        return -self.result
+    def error(self) -> str | None:
+        """The error's name, None if it succeeded."""
+        return errno_name(-self.result) if self.result else None
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def build(options: Options) -> BPF:
 
 
 def outcome(call: Connect) -> str:
-    """The error's name, which text has in place of its number."""
-    return errno_name(call.error) if call.error else "ok"
+    """The error's name; text has a word in place of None."""
+    return call.error or "Success"
 
 
 TOOL = EventTool(

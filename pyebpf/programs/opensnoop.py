@@ -98,9 +98,9 @@ class Open(Struct):
         return max(self.result, -1)
 
     @property
-    def error(self) -> int:
-        """The error number, 0 if it succeeded."""
-        return max(-self.result, 0)
+    def error(self) -> str | None:
+        """The error's name, None without one."""
+        return errno_name(-self.result) if self.result < 0 else None
 
 
 class FullOpen(Open):
@@ -269,7 +269,7 @@ def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns."""
 
     def error(call: Open) -> object:
-        return errno_name(call.error) if options.errno_names and call.error else call.error
+        return call.error if options.errno_names and call.error else max(-call.result, 0)
 
     return (
         *([Column("UID", 6)] if options.print_uid else []),

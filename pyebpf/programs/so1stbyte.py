@@ -23,7 +23,7 @@ __all__ = ["TOOL", "Options", "build", "open"]
 class Key(Struct):
     """Key of a histogram: the name of the process that read."""
 
-    process: str = field(char[16])
+    comm: str = field(char[16])
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def build(options: Options) -> BPF:
         if size > 0 and is_ip(sk.__sk_common.skc_family):
             elapsed = connected.end(inode_of(sk))
             if elapsed is not None:
-                latency[Key(process=comm())].add(elapsed // factor)
+                latency[Key(comm=comm())].add(elapsed // factor)
 
     bpf.trace(received, sent=False)
     return bpf

@@ -20,7 +20,7 @@ class Key(Struct):
     """Key of a histogram: the process's name, and the direction."""
 
     direction: u16
-    process: str = field(char[16])
+    comm: str = field(char[16])
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def build(options: Options) -> BPF:
 
     def count(direction: int, _sk: KernelObject, size: int) -> None:
         if size >= 0 and tasks.wanted():
-            sizes[Key(direction=direction, process=comm())].add(size)
+            sizes[Key(direction=direction, comm=comm())].add(size)
 
     bpf.trace(count)
     return bpf

@@ -29,7 +29,7 @@ class Key(Struct):
 
     pid: u32
     stack: s32
-    process: str = field(char[16])
+    comm: str = field(char[16])
 
 
 class Begun(Struct):
@@ -58,7 +58,7 @@ def build(options: Options) -> BPF:
         if newstate == TcpState.SYN_SENT:
             # connect(2) sets this state, and so does the first send of TCP fast open: the process is the current one.
             if tasks.wanted():
-                opening[sk] = Begun(time=now(), key=Key(pid=pid(), stack=ustack(), process=comm()))
+                opening[sk] = Begun(time=now(), key=Key(pid=pid(), stack=ustack(), comm=comm()))
             return
         begun = opening.get(sk)
         if begun is None:

@@ -91,7 +91,14 @@ def build(options: Options) -> BPF:
 def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns; those that 80 characters have no room for only if they are asked for."""
     return (
-        Column("SKADDR", 16, key=lambda c: f"{c.socket:x}", field="socket_address", printed=options.wide),
+        Column(
+            "SKADDR",
+            16,
+            key=lambda change: f"{change.socket:x}",
+            field="socket_address",
+            value=lambda change: f"{change.socket:#x}",
+            printed=options.wide,
+        ),
         Column("C-PID", 7, key="pid", field="current_pid"),
         Column("C-COMM", 10, key="comm", field="current_comm", printed=options.wide),
         *ends_columns(wide=options.wide),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import socket
@@ -140,9 +139,9 @@ def test_the_tool_of_the_page():
         tool.stop()
     found = [json.loads(line) for line in tool.out.splitlines()]
     assert [(each["error"], each["address"].rpartition(":")[0]) for each in found] == [
-        (0, "127.0.0.1"),
-        (errno.ECONNREFUSED, "127.0.0.1"),
-        (0, "[::1]"),
-        (errno.ECONNREFUSED, "[::1]"),
+        (None, "127.0.0.1"),
+        ("ECONNREFUSED", "127.0.0.1"),
+        (None, "[::1]"),
+        ("ECONNREFUSED", "[::1]"),
     ]
     assert all(each["pid"] == ME and each["latency_ns"] > 0 for each in found)

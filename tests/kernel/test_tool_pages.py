@@ -21,7 +21,7 @@ PRINTED = {
     "so1stbyte": "so-pages",
     "soaccept": "EAGAIN",
     "socketio": "so-pages write UDP",
-    "socksize": "'write', 'process': 'so-pages'",
+    "socksize": "'write', 'comm': 'so-pages'",
     "sockstat": "socketpair 2",
     "soconnect": "ECONNREFUSED",
     "soconnlat": "so-pages .*connect",

@@ -78,7 +78,7 @@ def test_socksize(process):
         process.run()
         tool.stop()
     sizes = {
-        (each["process"], each["direction"]): {
+        (each["comm"], each["direction"]): {
             (bucket["low"], bucket["high"]): bucket["count"] for bucket in each["buckets"] if bucket["count"]
         }
         for each in tool.objects()

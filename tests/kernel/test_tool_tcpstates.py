@@ -74,7 +74,7 @@ def test_each_change(address):
     heading, *lines = wide.out.splitlines()
     assert heading.split()[:3] == ["SKADDR", "C-PID", "C-COMM"]
     shown = [line.split() for line in lines if str(port) in line.split()]
-    assert [line[0] for line in shown] == [record["socket_address"] for record in found]
+    assert [f"0x{line[0]}" for line in shown] == [record["socket_address"] for record in found]
 
 
 def test_the_time_in_each_state():

@@ -136,6 +136,30 @@ def test_the_fields_on_the_page(tool):
     assert parts & {"histogram", "stack"} or told.keys() == declared.keys()
 
 
+def test_one_name_means_one_thing():
+    """A field has one type in all tools, beside null, and base units; flags are a number of open(2) or TCP's names."""
+    kinds: dict[str, dict[str, set[str]]] = {}
+    for tool, options in LINES.values():
+        for part in schema_of(tool, options)["oneOf"][:-1]:
+            for name, field in part["properties"].items():
+                found = [field["type"]] if isinstance(field["type"], str) else field["type"]
+                for kind in found:
+                    kinds.setdefault(name, {}).setdefault(kind, set()).add(tool.name)
+    several = {name for name, found in kinds.items() if len(found.keys() - {"null"}) > 1}
+    assert several == {"flags"}
+    assert kinds["error"].keys() == {"string", "null"}
+    assert kinds["error"]["string"] == kinds["error"]["null"] >= {"opensnoop", "soconnect", "soaccept", "tcpbind"}
+    assert not [name for name in kinds if name.endswith(("_us", "_ms", "_kb"))]
+
+
+def test_the_key_of_a_histogram_calls_a_threads_name_comm():
+    """As the fields of events do."""
+    for name in ("so1stbyte", "soconnlat", "socksize"):
+        names = sys.modules[f"pyebpf.programs.{name}"].Key.__match_args__
+        assert "comm" in names
+        assert "process" not in names
+
+
 #: Fields of histograms that keep their sum, and of stacks with parts: few tools' are.
 OPTIONAL = {"sum", "parts"}
 
