@@ -91,7 +91,7 @@ def _changer(function: Any) -> str:
 
 
 class Contents:
-    """What containers hold that a computation is given, so that it is seen if they change."""
+    """The contents of containers that a computation is given, so that it is seen if they change."""
 
     def __init__(self, function: Callable[..., Any], given: Iterable[Any]) -> None:
         self._before = (
@@ -131,7 +131,7 @@ def _containers(function: Any, given: Iterable[Any]) -> Iterator[Any]:
 
 
 def _elements(value: Any) -> list[Any]:
-    """What may be a container in a container that is not large."""
+    """The elements of a container that may be containers themselves; none of a large one."""
     if isinstance(value, bytearray) or _length(value) > _FEW:
         return []
     found = dict.values(value) if isinstance(value, dict) else _kind(value).__iter__(value)

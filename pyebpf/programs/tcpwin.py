@@ -173,7 +173,7 @@ TOOL = EventTool(
     columns=(
         Column("EVENT", 7),
         Column("SOCK", 18, field="sock"),
-        Column("TIME_US", 12, ">", key="time", scale=1000, decimals=0, field="time_ns"),
+        Column("TIME_US", 12, ">", key=lambda window: window.time // 1000, field="time_us", type="int"),
         Column("CWND", 5, ">", key="snd_cwnd"),
         Column("SSTHRESH", 10, ">", key="snd_ssthresh"),
         Column("SNDBUF", 8, ">", key="sk_sndbuf"),

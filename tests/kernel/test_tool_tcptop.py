@@ -206,7 +206,7 @@ def test_windows(tmp_path):
     assert {(r["local_port"], r["remote_port"], len(r["sock"])) for r in found} == {(port, own, 18)}
     assert found[-1]["snd_ssthresh"] == threshold
     assert window in {record["snd_cwnd"] for record in found}
-    times = [record["time_ns"] for record in found]
+    times = [record["time_us"] for record in found]
     assert times == sorted(times)
     drawn = ET.parse(picture).getroot()
     paths = [each.get("d") for each in drawn.iter("{http://www.w3.org/2000/svg}path")]
