@@ -80,14 +80,6 @@ class Options:
             raise InvalidValue(f"{self.pattern!r}: nothing in the kernel has such a name")
 
 
-class Numbers(dict[str, int]):
-    """A number for each target, given when the compiler first asks for it."""
-
-    def __missing__(self, target: str) -> int:
-        self[target] = len(self)
-        return self[target]
-
-
 class Counter(BPF):
     """A module with the map `counts`, whose keys `name` turns into names: by default addresses of the kernel's."""
 
@@ -117,13 +109,19 @@ def build(options: Options) -> Counter:
     most, process = options.max_probes, options.pid
     counts = bpf.percpu_hash(key=u64, value=u64, size=most, name="counts")
     if kind == TRACEPOINT:
-        numbers = Numbers()
-        bpf.name = lambda number: {number: target for target, number in numbers.items()}[number]
+        targets: list[str] = []
+        bpf.name = targets.__getitem__
+
+        def number(target: str) -> int:
+            """A tracepoint's number: the probe is compiled for each."""
+            if target not in targets:
+                targets.append(target)
+            return targets.index(target)
 
         @bpf.tracepoint(f"{where}:{pattern}", max_probes=most)
         def on_tracepoint(ctx: TracepointContext) -> None:
             if process is None or pid() == process:
-                counts[numbers[ctx.target]] += 1
+                counts[number(ctx.target)] += 1
 
     elif kind == USDT:
         bpf.name = bpf.place_name
@@ -175,7 +173,7 @@ TOOL = SummaryTool(
         Example("funccount 'vfs_*' 1 5", "each second, five times"),
         Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, one process", "tracepoints"),
         Example("funccount -p 181 'c:mal*'", "of the C library", "functions of files"),
-        Example("funccount 'u:stdc++:*'", "exceptions of C++, by USDT", "USDT probes"),
+        Example("funccount 'u:stdc++:*'", "exceptions of C++ (USDT)", "USDT probes"),
         Example("funccount -d 10 --max-probes 2000 'sock_*'", "up to 2,000 functions"),
     ),
 )
