@@ -101,7 +101,7 @@ def _with_parentheses(method: FunctionType) -> object:
 
     @wraps(method)
     def decorator(module: object, *targets: object, **options: object) -> Any:
-        if targets and is_decorated(targets[0]):
+        if len(targets) == 1 and not options and is_decorated(targets[0]):  # not freplace(program, function)
             name = method.__name__
             raise InvalidValue(f"@bpf.{name} is used here without parentheses: write @bpf.{name}(…), with its targets")
         return declared(module, *targets, **options)
