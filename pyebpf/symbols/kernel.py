@@ -10,7 +10,6 @@ from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple
 
-from pyebpf.kernel.shortages import SHORTAGES
 from pyebpf.symbols.frame import Frame
 
 __all__ = ["FUNCTIONS", "KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
@@ -192,6 +191,8 @@ def _name(line: bytes) -> bytes:
 
 def _shortage() -> str:
     """The shortage that keeps the kernel's symbols from being read; empty if that is not why there are none."""
+    from pyebpf.kernel.shortages import SHORTAGES  # here, since simulations have symbols, too
+
     try:
         with open("/proc/kallsyms", "rb"):
             return ""
