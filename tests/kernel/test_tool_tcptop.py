@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -16,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from pyebpf.features import Features, Support
-from pyebpf.programs import tcpbuf, tcprtt, tcptop, tcpwin
+from pyebpf.programs import tcpbuf, tcprtt, tcptop
 from pyebpf.runtime.host import kernel_btf
 from tests.support import tcp_losses, tcp_peer
 from tests.support.command import running
 from tests.support.needs import needs
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.waiting import wait_until
 
 ME = os.getpid()
 ADDRESSES = {"4": "127.0.0.1", "6": "::1"}
@@ -234,10 +235,15 @@ def test_windows_of_what_is_sent_again(make_namespace):
 
 def test_a_plot_that_cannot_be_written():
     """One line says so, when it is time to write it."""
-    with tcpwin.open(plot="/nonexistent/win.svg") as windows, socket.create_server(("127.0.0.1", 0)) as listener:
-        socket.create_connection(listener.getsockname()).close()
-        assert next(windows).event == "new"
-        with pytest.raises(Exception, match=r"^--plot: /nonexistent/win\.svg cannot be written: No such file"):
-            windows.close()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        with running("tcpwin", "-L", port, "--plot", "/nonexistent/win.svg") as tool:
+            socket.create_connection(listener.getsockname()).close()
+            tool.await_text("new")
+            os.kill(tool.process.pid, signal.SIGINT)
+            assert tool.wait() == 1
+            tool.keep()
+    assert tool.err.splitlines()[-1].startswith(
+        "pyebpf tcpwin: --plot: /nonexistent/win.svg cannot be written: No such"
+    )
     assert not Path("/nonexistent").exists()
-    assert PATIENCE

@@ -48,13 +48,8 @@ def test_opensnoop_pairs_entry_and_exit(simulate):
     kernel.at(2_000)
     kernel.tracepoint("syscalls:sys_exit_openat", ret=3)
     missing, motd = bpf["opens"].poll()
-    assert (missing.pid, missing.comm, missing.path, missing.error, missing.time) == (
-        7,
-        "vi",
-        "/etc/missing",
-        ENOENT,
-        1_000,
-    )
+    found = (missing.pid, missing.comm, missing.path, missing.error, missing.time)
+    assert found == (7, "vi", "/etc/missing", "ENOENT", 1_000)
     assert (motd.pid, motd.tid, motd.uid, motd.comm) == (42, 43, 1000, "cat")
     assert (motd.path, motd.descriptor, motd.time) == ("/etc/motd", 3, 2_000)
     assert bpf.dropped == {}
