@@ -12,6 +12,7 @@ import itertools
 import math
 import operator
 import re
+from contextlib import suppress
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ _KEEPING = ("STORE_", "CALL", "LIST_APPEND", "SET_ADD", "MAP_ADD")
 #: How many elements and attributes of a value are looked at, of how many values, how deep.
 _FEW, _MANY, _LEVELS = 16, 256, 4
 _WITHOUT_VALUES = frozenset([int, str, bytes, bytearray, bool, float, range, type(None), BuiltinFunctionType])
-#: Py_TPFLAGS_HEAPTYPE: of the classes that Python code makes.
+#: Py_TPFLAGS_HEAPTYPE: of the classes that Python code makes, and of some of C's.
 _MADE_BY_CLASS = 1 << 9
 #: Bytes of code of a loop that does nothing.
 _SHORTEST_LOOP = 4
@@ -114,6 +115,11 @@ def check_size(value: Any) -> None:
     kind: Any = type(value)
     if kind in _WITHOUT_VALUES or kind in limits.SIZED:
         limits.check_kept(value)
+    elif isinstance(value, io.BytesIO | io.StringIO):
+        base = io.BytesIO if isinstance(value, io.BytesIO) else io.StringIO
+        with suppress(ValueError):  # it is closed
+            if (at := base.tell(value)) > MAX_ELEMENTS:
+                limits.too_long(at)
     elif kind.__flags__ & _MADE_BY_CLASS:
         # The base's own methods: the class's may be the author's.
         if isinstance(value, int):
@@ -121,8 +127,6 @@ def check_size(value: Any) -> None:
         for base in limits.SIZED:
             if isinstance(value, base) and base.__len__(value) > MAX_ELEMENTS:
                 limits.too_long(base.__len__(value))
-    elif kind in (io.BytesIO, io.StringIO) and not value.closed and value.tell() > MAX_ELEMENTS:
-        limits.too_long(value.tell())
 
 
 def _newest(value: Any) -> list[Any]:
