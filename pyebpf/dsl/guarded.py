@@ -19,6 +19,7 @@ from pyebpf.dsl import limits, set_order
 from pyebpf.dsl.depth import room
 from pyebpf.dsl.source import ORIGINALS, compiled_within, find_source, imports_of
 from pyebpf.dsl.steps import COUNTING, MAX_ELEMENTS, counted
+from pyebpf.dsl.text_of import text_of
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
@@ -192,15 +193,15 @@ def _has_own(kind: type, name: str) -> bool:
 
 def _is_ours(function: FunctionType) -> bool:
     """Whether a function is of Python's library, or of this package: they run as they are."""
-    root = (function.__module__ or "").partition(".")[0]
+    root = text_of(function, "__module__").partition(".")[0]
     return root in sys.stdlib_module_names or root == "pyebpf"
 
 
 def operation(function: Any) -> str:
     """The name by which `Guard.operate` knows a function of `operator`; empty for all others."""
-    name = getattr(function, "__name__", "")
+    name = text_of(function)
     known = any(name in names for names in _OPERATORS.values())
-    return name if known and getattr(function, "__module__", "") == "_operator" else ""
+    return name if known and text_of(function, "__module__") == "_operator" else ""
 
 
 def is_guarded(code: CodeType) -> bool:

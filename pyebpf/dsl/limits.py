@@ -16,17 +16,20 @@ from types import (
     BuiltinFunctionType,
     FunctionType,
     MethodDescriptorType,
+    MethodType,
     MethodWrapperType,
     WrapperDescriptorType,
 )
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pyebpf.dsl.steps import ABOVE, MAX_ELEMENTS, TooMuch, counted
+from pyebpf.dsl.backtracking import check_pattern
+from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_ELEMENTS, TooMuch, counted
+from pyebpf.dsl.text_of import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["BITS", "MAX_BITS", "SIZED", "check_kept", "size", "within_limits"]
+__all__ = ["BITS", "MAX_BITS", "SIZED", "check_kept", "is_wide", "size", "within_limits"]
 
 #: Bits of an integer; Python itself prints no more than some 14,000.
 MAX_BITS = 8192
@@ -41,7 +44,7 @@ def words(text: str) -> frozenset[str]:
 SIZED: tuple[Any, ...] = (tuple, list, dict, set, frozenset, str, bytes, bytearray, deque)
 #: Python's functions that take what they are given one by one.
 _GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, sorted, sum, min, max, any, all, bytes, bytearray, dict)
-_GO_OVER_NAMES = frozenset(["join", "extend", "update", "deque", "Counter", "reduce", "prod", "fsum", "fromkeys"])
+_GO_OVER_NAMES = words("join extend update deque Counter reduce prod fsum fromkeys")
 _PADDING = frozenset(["ljust", "rjust", "center", "zfill", "expandtabs"])
 #: Functions that ask an iterator for one element at most, or for none.
 _LAZY: tuple[Any, ...] = (next, iter, isinstance, type, hasattr, getattr, callable, repr, id, bool)
@@ -55,7 +58,8 @@ _LINEAR = words(
 )
 #: The functions of other modules are given no more than this.
 _MAX_GIVEN = 4096
-_MAX_BACKTRACKING = 10_000_000
+#: Elements that sums of sequences copy.
+_MAX_COPIED = 50_000_000
 
 
 def size(value: Any) -> int:
@@ -93,43 +97,37 @@ def within_limits(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
     """The arguments for a call, iterators in them counted. Raises TooMuch if its cost or its result is too large."""
-    name = getattr(function, "__name__", "")
-    if type(function) in _CALLING:
+    name = text_of(function)
+    if type(function) in _CALLING or _is_special(function, name):
         same, given = _call_of(function, arguments)
         if same is not None:
             within_limits(same, given, keywords)
-    if isinstance(function, FunctionType) and not _is_standard(function.__module__):
+    if isinstance(function, FunctionType) and not _is_standard(text_of(function, "__module__")):
         return arguments, keywords
     if not any(function is each for each in _LAZY):
         arguments = [counted(each) for each in arguments]
         keywords = {key: counted(each) for key, each in keywords.items()}
     given = [*arguments, *keywords.values()]
-    if _among(function, _GO_OVER) or name in (
-        "join",
-        "extend",
-        "update",
-        "deque",
-        "Counter",
-        "reduce",
-        "prod",
-        "fsum",
-        "fromkeys",
-    ):
+    if _among(function, _GO_OVER) or name in _GO_OVER_NAMES:
         for each in given:
             if size(each) > MAX_ELEMENTS:
                 too_many_iterations(size(each))
     owner = getattr(function, "__self__", None)
+    unbound: tuple[Any, ...] = ()
+    if isinstance(function, MethodDescriptorType) and arguments:  # str.join(",", values)
+        owner, *arguments = arguments
+        unbound, given = (owner,), given[1:]
     rule = _RULES.get((_root(function, owner), name))
     if rule is not None:
         for each in given:
             if isinstance(getattr(type(each), "__index__", None), FunctionType) and not isinstance(each, int):
                 raise TooMuch(f"{type(each).__name__}.__index__() gives an unbounded number here: write int(…)")
-        arguments = rule(owner, function, list(arguments), given)
+        arguments = [*unbound, *rule(owner, function, list(arguments), given)]
     elif not _is_linear(function, owner):
         for each in given:
             if size(each) > _MAX_GIVEN or (isinstance(each, int) and abs(each) > MAX_ELEMENTS):
                 raise TooMuch(f"cannot prove that {name}() ends soon with these arguments: {ABOVE}")
-    return arguments, keywords
+    return arguments if rule is not None else [*unbound, *arguments], keywords
 
 
 def is_ruled(function: Any) -> bool:
@@ -137,7 +135,7 @@ def is_ruled(function: Any) -> bool:
     if type(function) in _CALLING:
         return True
     owner = getattr(function, "__self__", None)
-    return type(function) in _OF_C and (_root(function, owner), getattr(function, "__name__", "")) in _RULES
+    return type(function) in _OF_C and (_root(function, owner), text_of(function)) in _RULES
 
 
 _CALLING = (MethodWrapperType, WrapperDescriptorType, operator.methodcaller)
@@ -158,19 +156,25 @@ def _call_of(function: Any, arguments: Sequence[Any]) -> tuple[Any, Sequence[Any
     return (same, operands) if same is not None and len(operands) == 2 else (None, ())
 
 
+def _is_special(function: Any, name: str) -> bool:
+    """Whether it is an operator that Python's library has in Python: `Fraction.__pow__`."""
+    module = text_of(function, "__module__")
+    return name[:2] == "__" and isinstance(function, FunctionType | MethodType) and _is_standard(module)
+
+
 def _among(value: Any, those: Sequence[Any]) -> bool:
     return any(value is each for each in those)
 
 
-def _is_standard(module: str | None) -> bool:
-    return module is not None and module.partition(".")[0] in sys.stdlib_module_names
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _root(function: Any, owner: Any) -> str:
-    module = getattr(function, "__module__", None)
-    if not isinstance(module, str):
+    module = text_of(function, "__module__")
+    if not module:
         kind = getattr(function, "__objclass__", None) or (owner if isinstance(owner, type) else type(owner))
-        module = kind.__module__
+        module = text_of(kind, "__module__")
     return module.partition(".")[0].removeprefix("_")
 
 
@@ -214,6 +218,11 @@ def _has_dynamic_width(text: Any) -> bool:
 
 
 _DYNAMIC = re.compile(r"%[^a-zA-Z%]*\*|\{[^{}]*:[^{}]*\{")
+
+
+def is_wide(text: Any) -> bool:
+    """Whether a text is a format with a large width, or with one that is given with the values."""
+    return isinstance(text, str | bytes) and (_numbers_in(text) > MAX_ELEMENTS or _has_dynamic_width(text))
 
 
 def _power(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
@@ -301,12 +310,54 @@ def _filled(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
 def _joined(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
     if not isinstance(owner, str | bytes | bytearray) or len(arguments) != 1:
         return arguments
-    pieces = arguments[0] if isinstance(arguments[0], str | bytes) else list(arguments[0])
+    pieces = arguments[0]
+    if type(pieces) not in SIZED:  # it runs when it is gone through, not now
+        return [_within(pieces, lambda total, each: total + len(owner) + size(each), MAX_ELEMENTS, too_long)]
     length = len(owner) * max(len(pieces) - 1, 0)
     length += len(pieces) if isinstance(pieces, str | bytes) else sum(map(size, pieces))
     if length > MAX_ELEMENTS:
         too_long(length)
-    return [pieces]
+    return arguments
+
+
+def _within(values: Any, add: Callable[[int, Any], int], most: int, refuse: Callable[[int], NoReturn]) -> Iterator[Any]:
+    """The values, while what `add` makes of them is not too large."""
+    total = 0
+    for each in values:
+        total = add(total, each)
+        if total > most:
+            try:
+                refuse(total)
+            except TooMuch as error:
+                if COUNTING.watch is not None:
+                    COUNTING.watch.refuse(error)
+                raise
+        yield each
+
+
+def _added(_: Any, __: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+    """`sum(lists, [])`: each of its sums is a copy of all that came before."""
+    if len(given) < 2 or type(given[1]) not in SIZED:
+        return arguments
+    before = size(given[1])
+
+    def copied(total: int, each: Any) -> int:
+        nonlocal before
+        before += size(each)
+        return total + before
+
+    values = _within(arguments[0], copied, _MAX_COPIED, _too_many_copies)
+    if type(arguments[0]) in SIZED:
+        deque(values, maxlen=0)
+        return arguments
+    return [values, *arguments[1:]]
+
+
+def _too_many_copies(elements: int) -> NoReturn:
+    raise TooMuch(
+        f"sum() copies more than {elements - 1:,} elements to put these together: write "
+        "[*itertools.chain.from_iterable(…)]"
+    )
 
 
 def _replaced(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
@@ -366,12 +417,12 @@ def _choices(_: Any, function: Any, arguments: list[Any], __: list[Any]) -> list
 
 def _multiplied(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
     if arguments:
-        values = list(arguments[0])
-        bits = sum(each.bit_length() for each in values if isinstance(each, int))
-        if bits > 2 * MAX_BITS:
-            too_many_bits(bits)
-        return [values, *arguments[1:]]
+        return [_within(arguments[0], _more_bits, 2 * MAX_BITS, too_many_bits), *arguments[1:]]
     return arguments
+
+
+def _more_bits(bits: int, each: Any) -> int:
+    return bits + (each.bit_length() if isinstance(each, int) else 0)
 
 
 def _least_multiple(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
@@ -405,45 +456,6 @@ def _all_ordered(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[
     return arguments
 
 
-def _pattern(owner: Any, function: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
-    """Regular expressions: a repetition inside a repetition, or many on a long text, may take for ever."""
-    if type(owner).__name__ == "Pattern":
-        pattern, texts = owner.pattern, given
-    elif arguments and function.__name__ not in ("compile", "escape", "purge", "template"):
-        pattern, texts = getattr(arguments[0], "pattern", arguments[0]), given[1:]
-    else:
-        return arguments
-    length = max((len(each) for each in texts if isinstance(each, str | bytes)), default=0)
-    if isinstance(pattern, str | bytes) and may_backtrack(pattern, length):
-        raise TooMuch(f"cannot prove that the regular expression {pattern!r} ends soon: {ABOVE}")
-    return arguments
-
-
-def may_backtrack(pattern: str | bytes, length: int) -> bool:
-    """Whether a regular expression may have too many ways to match a text of a length."""
-    shown = pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern
-    return _backtracking(shown, length) > _MAX_BACKTRACKING
-
-
-def _backtracking(pattern: str, length: int) -> int:
-    """About how many ways there are to match a text of a length."""
-    pattern = re.sub(r"\\.|\[\^?\]?(?:\\.|[^]\\])*\]", "x", pattern, flags=re.DOTALL)
-    total, open_ = 1, [False]
-    for at, sign in enumerate(pattern):
-        repeats = sign in "*+{" and at > 0
-        if sign == "(":
-            open_.append(False)
-        elif sign == ")" and len(open_) > 1:
-            inner = open_.pop()
-            if inner and pattern[at + 1 : at + 2] in ("*", "+", "{"):
-                return 1 << min(length, 64)
-            open_[-1] |= inner
-        elif repeats or sign in "?|":
-            open_[-1] = True
-            total *= length + 1 if repeats else 2
-    return total * (length + 1)
-
-
 _MAX_DIGITS = 2_400
 
 #: By module and name. Each takes what a method is called on, the function, its arguments, and those with the keywords'.
@@ -458,6 +470,7 @@ _RULES: dict[tuple[str, str], Callable[[Any, Any, list[Any], list[Any]], list[An
     **dict.fromkeys(zip(repeat("builtins"), _PADDING), _padded),
     **dict.fromkeys(zip(repeat("builtins"), ("bytes", "bytearray", "to_bytes")), _filled),
     ("builtins", "join"): _joined,
+    ("builtins", "sum"): _added,
     ("builtins", "replace"): _replaced,
     ("builtins", "translate"): _translated,
     **dict.fromkeys(zip(repeat("builtins"), ("extend", "__iadd__", "__add__")), _extended),
@@ -482,6 +495,6 @@ _RULES: dict[tuple[str, str], Callable[[Any, Any, list[Any], list[Any]], list[An
             repeat("re"),
             ("match", "search", "fullmatch", "findall", "finditer", "sub", "subn", "split", "compile", "escape"),
         ),
-        _pattern,
+        check_pattern,
     ),
 }

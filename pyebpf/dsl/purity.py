@@ -266,6 +266,8 @@ class _Watch:
             kind = self.kinds.get(id(frame.f_code))
             if kind is not None and kind.unguarded:
                 self.bounded(unguarded.check_size, argument)
+                if type(argument) in limits.SIZED:  # what a generator makes, something else may put together
+                    self.count(len(argument) >> 3)
         elif event == "c_call" and not self.frames[-1]:
             name = impure_call(argument, result=False)
             if name:

@@ -17,6 +17,7 @@ from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, Member
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dsl import limits
+from pyebpf.dsl.backtracking import may_backtrack
 from pyebpf.dsl.steps import ABOVE, MAX_ELEMENTS, TooMuch
 
 if TYPE_CHECKING:
@@ -35,7 +36,14 @@ _UNBOUNDED: tuple[Any, ...] = (
     pow,
     functools.reduce,
 )
-_UNBOUNDED_METHODS = frozenset(["ljust", "rjust", "center", "zfill", "expandtabs", "to_bytes", "format", "power"])
+_UNBOUNDED_METHODS = limits.words("ljust rjust center zfill expandtabs to_bytes format power decompress")
+#: Special methods that do as operators do, which have no name here.
+_UNBOUNDED_SPECIAL = limits.words(
+    "__mul__ __rmul__ __imul__ __pow__ __rpow__ __ipow__ __lshift__ __rlshift__ __ilshift__ __format__ __mod__ __rmod__"
+)
+#: Functions that take a format, and a bit of FORMAT_VALUE.
+_FORMATTING = limits.words("format pack pack_into calcsize Struct")
+_HAS_SPEC = 4
 #: The largest literal that multiplies, that is an exponent, that shifts.
 _LITERALS = {"*": MAX_ELEMENTS, "**": 64, "<<": limits.MAX_BITS}
 #: Instructions that make a value of others, beside sums.
@@ -172,10 +180,31 @@ def refused_code(code: CodeType, names: Mapping[str, Any], given: Mapping[str, A
             f"{code.co_qualname}(), which Python itself calls here, has a loop and catches every exception, so that "
             f"nothing ends it: {ABOVE}"
         )
-    name = _unbounded_name(code, names)
+    name = _unbounded_format(code) or _unbounded_name(code, names)
     if not name and _calls(code):
         name = next((f"a {type(each).__name__}" for each in _held(given) if _is_endless(each)), "")
     return _about(name, code) if name else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _unbounded_format(code: CodeType) -> str:
+    """A special method whose result nothing bounds, or a large width or length, that code has; empty if none."""
+    name = next((each for each in code.co_names if each in _UNBOUNDED_SPECIAL), "")
+    if name:
+        return f"{name}()"
+    made = next((each for each in ("bytes", "bytearray") if each in code.co_names), "")
+    if made and any(type(each) is int and each > MAX_ELEMENTS for each in code.co_consts):
+        return f"{made}()"
+    found = _instructions(code)
+    formats = not _FORMATTING.isdisjoint(code.co_names)
+    formats |= any((each.opname, each.argrepr.rstrip("=")) == ("BINARY_OP", "%") for each in found)
+    for before, each in itertools.pairwise(found):
+        if each.opname == "FORMAT_WITH_SPEC" or (each.opname == "FORMAT_VALUE" and (each.arg or 0) & _HAS_SPEC):
+            formats = True
+            if "CONST" not in before.opname:
+                return "a width that is computed"
+    large = (each for each in code.co_consts if formats and limits.is_wide(each))
+    return next((f"the format {each!r}" for each in large), "")
 
 
 def refused_call(function: Any, code: CodeType) -> TooMuch | None:
@@ -183,10 +212,10 @@ def refused_call(function: Any, code: CodeType) -> TooMuch | None:
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
     pattern = getattr(owner, "pattern", None)
-    is_method = name in _UNBOUNDED_METHODS and not isinstance(owner, ModuleType | dict)
+    is_method = name == "decompress" or (name in _UNBOUNDED_METHODS and not isinstance(owner, ModuleType | dict))
     if is_method or _is_one_of(function):
         return _about(f"{name}()", code)
-    if isinstance(pattern, str | bytes) and limits.may_backtrack(pattern, _TEXT):
+    if isinstance(pattern, str | bytes) and may_backtrack(pattern, _TEXT):
         return _about(f"the regular expression {pattern!r}", code)
     return None
 

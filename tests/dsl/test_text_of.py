@@ -41,6 +41,8 @@ number, listed, known, raising, nameless = Odd(5), Odd([]), Odd([], 3), Raising(
     ("source", "expected"),
     [
         ("number()", "this calls time.time_ns(), which would run once, at compile time"),
+        ("listed()", "this calls time.time_ns(), which would run once, at compile time"),
+        ("listed({'a', 'b'})", "this calls time.time_ns(), which would run once, at compile time"),
         ("known(count)", "known() is Python's and runs at compile time, but a u64 is known only at run time"),
         ("nameless.x", "a value has no attribute x"),
         ("count + nameless", "a value here has no text, as __repr__ returned non-string (type int)"),
@@ -54,7 +56,7 @@ def test_names_that_are_no_strings_are_left_out(source: str, expected: str) -> N
     assert message(caught.value)[0].startswith(expected)
 
 
-@pytest.mark.parametrize("source", ["nameless.limit()", "plain(count - 2)"])
+@pytest.mark.parametrize("source", ["known()", "known({'a', 'b'})", "nameless.limit()", "plain(3)", "plain(count - 2)"])
 def test_such_objects_are_used_like_others(source: str) -> None:
     """What they compute is known at compile time."""
     assert results(f"results[0] = {source}", outside=OUTSIDE) == [3]

@@ -123,8 +123,21 @@ def is_none(p: ProgramBuilder, operand: Any) -> Test:
 def holds_entities(value: Any) -> bool:
     """Whether a value is the builder's, or has such a one in it: the answers of Python's operators are not for it."""
     if isinstance(value, (list, tuple)):
-        return any(map(holds_entities, value))
+        return _has_entities(value, set())
     return isinstance(value, (Entity, Test))
+
+
+def _has_entities(values: Any, seen: set[int]) -> bool:
+    """The same of a container; one that stands in it more than once is looked into once."""
+    for each in values:
+        if isinstance(each, (list, tuple)):
+            if id(each) not in seen:
+                seen.add(id(each))
+                if _has_entities(each, seen):
+                    return True
+        elif isinstance(each, (Entity, Test)):
+            return True
+    return False
 
 
 def any_in_turn(p: ProgramBuilder, tests: Iterable[Test]) -> Test:

@@ -19,15 +19,22 @@ def is_run_time(value: Any) -> bool:
     """
     if isinstance(value, (RunTimeValue, Test)):
         return not isinstance(value, Always)
-    if isinstance(value, (tuple, list)):
-        return any(map(_is_run_time_inside, value))
-    if type(value) is dict:
-        return any(map(_is_run_time_inside, value.values()))
+    if isinstance(value, (tuple, list)) or type(value) is dict:
+        return _has_run_time(value, set())
     return False
 
 
-def _is_run_time_inside(value: Any) -> bool:
-    return isinstance(value, Context) or is_run_time(value)
+def _has_run_time(value: Any, seen: set[int]) -> bool:
+    """The same of a container; one that stands in it more than once is looked into once."""
+    for each in value.values() if type(value) is dict else value:
+        if isinstance(each, (tuple, list)) or type(each) is dict:
+            if id(each) not in seen:
+                seen.add(id(each))
+                if _has_run_time(each, seen):
+                    return True
+        elif isinstance(each, Context) or is_run_time(each):
+            return True
+    return False
 
 
 def is_built(value: Any) -> bool:
