@@ -22,8 +22,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.limits import words
-from pyebpf.dsl.text_of import text_of
+from pyebpf.dsl.text_of import text_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.dsl.backtracking import check_pattern
 from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_ELEMENTS, TooMuch, counted
-from pyebpf.dsl.text_of import text_of
+from pyebpf.dsl.text_of import text_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,11 +34,6 @@ __all__ = ["BITS", "MAX_BITS", "SIZED", "check_kept", "is_wide", "size", "within
 #: Bits of an integer; Python itself prints no more than some 14,000.
 MAX_BITS = 8192
 BITS = f"a probe computes in 64 bits, and Python with {MAX_BITS:,} for it at most"
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text, as a set."""
-    return frozenset(text.split())
 
 
 SIZED: tuple[Any, ...] = (tuple, list, dict, set, frozenset, str, bytes, bytearray, deque)

@@ -24,10 +24,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyebpf.collector import collector_paused
 from pyebpf.dsl import changes, guarded, limits, set_order, unguarded
-from pyebpf.dsl.limits import words
 from pyebpf.dsl.source import ORIGINALS
 from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_STEPS, TooMuch, ticker_of
-from pyebpf.dsl.text_of import text_of
+from pyebpf.dsl.text_of import text_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

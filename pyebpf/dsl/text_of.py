@@ -1,10 +1,15 @@
-"""Names of objects, for messages and decisions: an object of the author's may answer anything when asked for one."""
+"""Names: sets of them, and those of objects; one of the author's may answer anything when asked for its name."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["text_of"]
+__all__ = ["text_of", "words"]
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set."""
+    return frozenset(text.split())
 
 
 def text_of(value: Any, attribute: str = "__name__") -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dsl import limits
 from pyebpf.dsl.backtracking import may_backtrack
 from pyebpf.dsl.steps import ABOVE, MAX_ELEMENTS, TooMuch
+from pyebpf.dsl.text_of import words
 
 if TYPE_CHECKING:
     import dis
@@ -36,13 +37,13 @@ _UNBOUNDED: tuple[Any, ...] = (
     pow,
     functools.reduce,
 )
-_UNBOUNDED_METHODS = limits.words("ljust rjust center zfill expandtabs to_bytes format power decompress")
+_UNBOUNDED_METHODS = words("ljust rjust center zfill expandtabs to_bytes format power decompress")
 #: Special methods that do as operators do, which have no name here.
-_UNBOUNDED_SPECIAL = limits.words(
+_UNBOUNDED_SPECIAL = words(
     "__mul__ __rmul__ __imul__ __pow__ __rpow__ __ipow__ __lshift__ __rlshift__ __ilshift__ __format__ __mod__ __rmod__"
 )
 #: Functions that take a format, and a bit of FORMAT_VALUE.
-_FORMATTING = limits.words("format pack pack_into calcsize Struct")
+_FORMATTING = words("format pack pack_into calcsize Struct")
 _HAS_SPEC = 4
 #: The largest literal that multiplies, that is an exponent, that shifts.
 _LITERALS = {"*": MAX_ELEMENTS, "**": 64, "<<": limits.MAX_BITS}
