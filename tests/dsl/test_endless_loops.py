@@ -65,3 +65,11 @@ def test_without_may_goto_it_is_refused() -> None:
     """The error shows the `for` form."""
     with pytest.raises(CompileError, match=r"write `for i in range\(n\):`"):
         build(BODY)
+
+
+@pytest.mark.parametrize("leaving", ["if False:\n        break", "if LIMIT is None:\n        return 1"])
+def test_a_way_out_that_is_never_taken_is_none(leaving: str) -> None:
+    """What compile time leaves out of the loop cannot end it."""
+    made = probe(f"while True:\n    results[0] += 1\n    {leaving}", outside="LIMIT = 3")
+    with pytest.raises(CompileError, match="this `while` has no way out"):
+        build_program(made.body, made.attachments[0], FakeTarget(missing=frozenset()), DropCounters(), "probe")

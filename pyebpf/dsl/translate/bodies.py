@@ -102,6 +102,8 @@ def return_statement(f: Frame, node: ast.Return) -> None:
     """`return` and `return value`."""
     value = None if node.value is None else f.expression(node.value)
     f.b.where = f.at(node)
+    for around in f.loops:
+        around.is_left = True
     if f.returns is not None:
         _return_inlined(f, value)
     else:

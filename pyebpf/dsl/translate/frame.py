@@ -30,7 +30,7 @@ class LoopContext:
 
     `unrolled` ones are gone at run time; `depth` is the frame's when the loop began; `carried` the variables that each
     iteration hands to the next; `leaves_early` becomes true when a run-time condition ends an iteration of an unrolled
-    loop early; `for_each` belongs to a loop over a map.
+    loop early, `is_left` when a `break` or `return` of the loop is reached; `for_each` belongs to a loop over a map.
     """
 
     exit: Join
@@ -39,6 +39,7 @@ class LoopContext:
     depth: int
     carried: frozenset[Variable] = frozenset()
     leaves_early: bool = False
+    is_left: bool = False
     for_each: ForEachLoop | None = None
 
 

@@ -37,6 +37,7 @@ __all__ = ["HANDLERS"]
 
 #: More iterations than this, written out, are surely a mistake.
 MAX_UNROLLED = 4096
+_NO_WAY_OUT = "this `while` has no way out: leave it by `break` or `return`, or write a test that fails"
 
 
 def _while(f: Frame, node: ast.While) -> None:
@@ -49,8 +50,9 @@ def _while(f: Frame, node: ast.While) -> None:
     names = assigned_names([node.test, *node.body])
     where = f.at(node)
     f.mark(names, f"is assigned in the `while` of line {node.lineno}", where)
-    if isinstance(node.test, ast.Constant) and node.test.value and not _has_way_out(node.body):
-        f.fail("this `while` has no way out: leave it by `break` or `return`, or write a test that fails", node.test)
+    endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    if endless and not _has_way_out(node.body):
+        f.fail(_NO_WAY_OUT, node.test)
     if leaves(node.body):
         _once(f, node, where)
         return
@@ -82,6 +84,8 @@ def _while(f: Frame, node: ast.While) -> None:
         f.depth -= 1
         f.loops.pop()
         f.b.where = where
+    if endless and not around.is_left:
+        f.fail(_NO_WAY_OUT, node.test)
 
 
 def _restate(f: Frame, test: ast.expr) -> None:
@@ -370,6 +374,7 @@ def _leave_loop(f: Frame, node: ast.Break | ast.Continue) -> None:
     f.b.where = f.at(node)
     if around.unrolled and f.depth > around.depth:
         around.leaves_early = True
+    around.is_left |= isinstance(node, ast.Break)
     f.b.jump(around.latch if isinstance(node, ast.Continue) else around.exit)
 
 
