@@ -6,7 +6,6 @@ a deque or a `bytearray` is seen by comparing these before and after. An iterato
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections import deque
 from functools import partial
@@ -22,7 +21,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.dsl.text_of import text_of, words
+from pyebpf.dsl.text_of import called_method, text_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -78,9 +77,9 @@ def _changer(function: Any) -> str:
     """Name of a function that changes an object; empty for all others."""
     if any(function is each for each in _ASSIGNING):
         return text_of(function)
-    if type(function) is operator.methodcaller:
-        name = str(function.__reduce__()[1][0])
-        return name if name in _CHANGES else ""
+    method = called_method(function)
+    if method:
+        return method if method in _CHANGES else ""
     if not isinstance(function, _METHODS) or isinstance(getattr(function, "__self__", None), ModuleType):
         return ""
     name = text_of(function)

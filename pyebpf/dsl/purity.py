@@ -26,7 +26,7 @@ from pyebpf.collector import collector_paused
 from pyebpf.dsl import changes, guarded, limits, set_order, unguarded
 from pyebpf.dsl.source import ORIGINALS
 from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_STEPS, TooMuch, ticker_of
-from pyebpf.dsl.text_of import text_of, words
+from pyebpf.dsl.text_of import called_method, text_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,6 +96,10 @@ _REMEDIES: Mapping[str, str] = {
     **dict.fromkeys(["threading.get_native_id", "threading.get_ident", "_thread.get_native_id"], "tid()"),
     **dict.fromkeys(["_thread.get_ident"], "tid()"),
 }
+#: By its name a method that may answer otherwise in another run: an `operator.methodcaller` does not tell of what.
+_BY_METHOD = {
+    each.rpartition(".")[2]: each for each in (*_REMEDIES, *(f"datetime.{name}" for name in _IMPURE_NAMES["datetime"]))
+}
 _RANDOM = ("random.", "secrets.", "os.urandom", "os.getrandom", "uuid.")
 _PRIVATE = {"posix": "os", "nt": "os", "_io": "io", "_socket": "socket", "_random": "random"}
 _PRIVATE |= {"_datetime": "datetime", "_pydatetime": "datetime", "_thread": "threading", "_ctypes": "ctypes"}
@@ -162,6 +166,8 @@ def impure_call(function: Any, *, result: bool = True) -> str:
         if name:
             return name
         function = function.__func__
+    if method := called_method(function):
+        return _BY_METHOD.get(method, "")
     if isinstance(function, MethodWrapperType) and function.__name__ == "__call__":
         return impure_call(function.__self__, result=result)
     if result and text_of(function) == "__hash__":

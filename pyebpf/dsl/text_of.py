@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from functools import partial
 from typing import Any
 
-__all__ = ["text_of", "words"]
+__all__ = ["called_method", "text_of", "words"]
 
 
 def words(text: str) -> frozenset[str]:
@@ -19,3 +21,12 @@ def text_of(value: Any, attribute: str = "__name__") -> str:
     except Exception:  # noqa: BLE001 - the author's own code may raise anything
         return ""
     return found if type(found) is str else ""
+
+
+def called_method(function: Any) -> str:
+    """The method that an `operator.methodcaller` calls; empty for all others."""
+    if type(function) is not operator.methodcaller:
+        return ""
+    reduced: Any = function.__reduce__()
+    make, arguments = reduced[:2]
+    return str(make.args[0] if isinstance(make, partial) else arguments[0])  # a partial has its keywords

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 OUTSIDE = """
-import collections, copy, dataclasses, enum, functools, ipaddress, itertools, json, math, os, pathlib, random
+import collections, copy, dataclasses, enum, functools, ipaddress, itertools, json, math, operator, os, pathlib, random
 import re, secrets, socket, struct, subprocess, threading, time, uuid
 from datetime import date, datetime, timedelta
 from time import monotonic_ns as stamp
@@ -127,6 +127,16 @@ IMPURE: list[tuple[str, str, str]] = [
     ("secrets.randbelow(4)", f"secrets.randbelow() {ONCE}{RANDOM}", ""),
     ("uuid.uuid4().int", f"uuid.uuid4() {ONCE}{RANDOM}", "uuid.uuid4()"),
     ("datetime.now().year", f"datetime.now() {ONCE}{CLOCK}", "datetime.now()"),
+    (
+        "operator.methodcaller('now')(datetime).year",
+        f"this calls datetime.now(), which {ONCE}{CLOCK}",
+        "operator.methodcaller('now')(datetime)",
+    ),
+    (
+        "sum(map(operator.methodcaller('now', tz=None), [datetime]))",
+        f"map() calls datetime.now(), which {ONCE}{CLOCK}",
+        "…",
+    ),
     ("date.today().year", f"date.today() {ONCE}{CLOCK}", "date.today()"),
     ("len(open('/etc/passwd').read())", f"open() {ONCE}{ABOVE}", "open('/etc/passwd')"),
     ("len(pathlib.Path('/x').read_text())", "Path.read_text() calls open(), which " + ONCE + ABOVE, "…"),
