@@ -76,11 +76,14 @@ def test_an_ifunc_names_the_function_in_use():
     unless(library.find("memcpy")[0].kind == IFUNC, "setting:IFUNC-memcpy")
     with pytest.raises(NotFound, match=r"\(IFUNC\): ") as refused:
         find_functions(library, ["memcpy"])
-    if library.functions("__memcpy_*"):
-        (name,) = re.findall(r": probe (\S+), which this machine uses$", str(refused.value))
-        (place,) = find_functions(library, [name]).places
+    names = re.findall(r": probe (\S+), which this machine uses$", str(refused.value))
+    if names:
+        (place,) = find_functions(library, names).places
         assert place.offset == loaded_function(library.path, "memcpy")
-        assert "ifunc" not in name
+        assert "ifunc" not in names[0]
+    else:  # as arm64's of Debian
+        assert os.uname().machine != "x86_64"
+        assert "no symbols" in str(refused.value)
 
 
 def test_a_pattern_leaves_out_ifuncs(tmp_path):
@@ -112,6 +115,7 @@ def test_a_pattern_leaves_out_older_versions_of_an_ifunc():
     found = find_functions(library, ["str*"])
     assert not {"strlen", "strlen_ifunc"} & {place.name for place in found.places}
     (warning,) = found.warnings
-    assert re.match(
-        r"str\* of .* leaves out [0-9]+ functions that are chosen .*: str\w+ \(probe \S+\), .* and \d+ more$", warning
-    )
+    # arm64's C library has one, and no symbols of its variants.
+    remedy = r"str\w+ \((probe \S+|its variants have no symbols)\)"
+    chosen = r"functions? that (is|are) chosen among several when a program starts \(IFUNC\)"
+    assert re.match(rf"str\* of .* leaves out [0-9]+ {chosen}: {remedy}(, .* and \d+ more)?$", warning)
