@@ -84,7 +84,7 @@ def _variants(elf: ElfSymbols, symbol: Symbol, name: str) -> tuple[str, list[str
     for each in elf.matching("*"):
         if each.kind == IFUNC or each.value == symbol.value:
             continue
-        if f"_{name}_" in each.name:
+        if f"_{name}_" in each.name and not each.name.endswith("_chk"):  # which calls it, with a check before
             variants.append((each.value, each.name))
         if address is not None and each.offset == address:
             used.append((each.value, each.name))

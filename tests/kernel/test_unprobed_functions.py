@@ -52,7 +52,7 @@ def at(path, function):
 def test_an_instruction_that_the_kernel_refuses(tmp_path, way, monkeypatch):
     """Of a pattern such a function is left out with a warning; alone it is an error with its name."""
     needs("attach:uprobe" if way == "uprobe" else "attach:uprobe_multi")
-    unless(os.uname().machine == "x86_64", "machine:x86_64")
+    needs("arch:x86_64")
     if way == "uprobe":
         monkeypatch.setitem(_remembered, "attach:uprobe_multi", Support.NO)
     path = str(build_native(SOURCE, tmp_path / "unprobed.so", "-shared", "-fPIC"))
