@@ -126,7 +126,7 @@ def within_limits(
 
 
 def is_ruled(function: Any) -> bool:
-    """Whether what a call of a function of C's costs depends on what it is given."""
+    """Whether the cost of a call of a C function depends on its arguments."""
     if type(function) in _CALLING:
         return True
     owner = getattr(function, "__self__", None)
