@@ -223,6 +223,7 @@ def test_windows_of_what_is_sent_again(make_namespace):
     ):
         told = json.loads(make_namespace().run(sys.executable, tcp_losses.__file__, "data", "4"))
         for tool in (rows, text):
+            wait_until(lambda tool=tool: tool.out.count("retrans") >= tcp_losses.AGAIN, lambda tool=tool: tool.out)
             tool.stop()
     found = [row for row in rows.rows() if row["event"] == "retrans"]
     assert len(found) == told["again"] == tcp_losses.AGAIN
