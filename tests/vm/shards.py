@@ -85,9 +85,15 @@ def deal(
 
 def weights(wishes: Sequence[Wishes]) -> dict[str, float]:
     """The seconds of each file's tests, but for those that each machine runs, or none."""
-    measured = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+    by_file = _written()
     tests = Counter(wish.file for wish in wishes if not wish.marks & {"any_kernel", "every_kernel"})
-    return {file: count * measured.get(Path(file).stem, UNMEASURED) for file, count in tests.items()}
+    return {file: count * by_file.get(Path(file).stem, UNMEASURED) for file, count in tests.items()}
+
+
+def _written() -> dict[str, float]:
+    """The seconds that were written down; none before the first time."""
+    found: dict[str, float] = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+    return found
 
 
 def passed(found: Report) -> frozenset[str]:
@@ -147,8 +153,7 @@ def main() -> None:
     """Write SECONDS from results of whole runs; files that these do not have keep what they had."""
     parser = argparse.ArgumentParser(prog="python -m tests.vm.shards", description=main.__doc__)
     parser.add_argument("files", nargs="+", type=Path, metavar="RESULTS")
-    before = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
-    found = before | measured([report.read(path) for path in parser.parse_args().files])
+    found = _written() | measured([report.read(path) for path in parser.parse_args().files])
     there = {
         file: seconds for file, seconds in sorted(found.items()) if (CHECKOUT / f"tests/kernel/{file}.py").exists()
     }
