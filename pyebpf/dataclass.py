@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     Metadata = Mapping[str, Any]
 
-__all__ = ["MISSING", "Field", "dataclass", "field", "fields", "replace"]
-
 T = TypeVar("T")
 D = TypeVar("D")
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__: list[str] = []  # any name of `dir()`; none is worth a star import
-
 
 def __getattr__(name: str) -> Any:
     """Return the helper `name`, made when first asked for."""

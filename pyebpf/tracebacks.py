@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType, TracebackType
 
-__all__ = ["hide_own_frames", "install"]
-
 SETTING = "PYEBPF_TRACEBACK"
 _PACKAGE = __name__.partition(".")[0]
 #: Of the standard library, what stands between a user's line and this package: `with tool.open(): ...`.

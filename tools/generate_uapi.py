@@ -91,15 +91,9 @@ def constants(values: Mapping[str, int]) -> list[str]:
     return [f"{name} = {number(value, flags=True)}" for name, value in sorted(values.items())]
 
 
-def exported(names: Iterable[str]) -> list[str]:
-    """`__all__`, sorted as ruff sorts it: constants, then classes."""
-    ordered = sorted(names, key=lambda name: (not name.isupper(), name))
-    return ["__all__ = [", *(f'    "{name}",' for name in ordered), "]"]
-
-
 def bpf_enums(facts: Mapping[str, Any], what: str, rows: Sequence[tuple[str, str, str, str, str]]) -> str:
     """A file of enums of bpf.h."""
-    body = [*exported(row[0] for row in rows), "", *enum_classes(facts, rows)]
+    body = enum_classes(facts, rows)
     imports = ["from enum import IntEnum"] if any(row[3] for row in rows) else []
     return module(f"{what} of bpf(2): include/uapi/linux/bpf.h up to Linux 6.18.", body, *imports)
 
@@ -114,7 +108,7 @@ def flags(facts: Mapping[str, Any]) -> str:
 
 def perf(facts: Mapping[str, Any]) -> str:
     """uapi/perf.py."""
-    body = [*exported(row[0] for row in PERF_ENUMS), "", *enum_classes(facts, PERF_ENUMS)]
+    body = enum_classes(facts, PERF_ENUMS)
     return module(
         "Perf events: enumerations of include/uapi/linux/perf_event.h up to Linux 6.18.",
         body,
@@ -141,8 +135,7 @@ def verdicts(facts: Mapping[str, Any]) -> str:
 
 def network(facts: Mapping[str, Any]) -> str:
     """uapi/network.py."""
-    body = [*exported(("AddressFamily", "TcpState")), "", ""]
-    body += ["class TcpState(IntEnum):", '    """States of a TCP socket, `sk_state`; names without TCP_."""', ""]
+    body = ["", "class TcpState(IntEnum):", '    """States of a TCP socket, `sk_state`; names without TCP_."""', ""]
     body += [f"    {name.removeprefix('TCP_')} = {value}" for name, value in facts["tcp_states"].items()]
     body += ["", "", "class AddressFamily(IntEnum):", '    """Address families; names without AF_."""', ""]
     families = sorted(facts["address_families"].items(), key=lambda item: (item[1], item[0] not in PREFERRED, item[0]))

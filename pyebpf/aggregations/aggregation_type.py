@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["AggregationType", "Cells", "add_cell", "combiner"]
-
 #: The 8-byte cells of one value, all processors' put together.
 Cells: TypeAlias = tuple[int, ...]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["bit_length", "count_bucket", "filled", "maybe_negative", "sign", "signed"]
-
 #: bit_length of 0 to 15, four bits each, 0's lowest.
 _BIT_LENGTHS = sum(number.bit_length() << 4 * number for number in range(16))
 

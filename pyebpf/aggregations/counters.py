@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["Counter"]
-
 
 class Counter(AggregationType[int]):
     """A count: `add()` adds 1."""

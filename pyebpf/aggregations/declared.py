@@ -26,21 +26,6 @@ if TYPE_CHECKING:
     from pyebpf.aggregations.aggregation_type import AggregationType, Cells
     from pyebpf.maps.store import MapStore
 
-__all__ = [
-    "KeyedAggregation",
-    "KeyedCounter",
-    "KeyedExtreme",
-    "KeyedHistogram",
-    "KeyedStats",
-    "KeyedTotal",
-    "SingleAggregation",
-    "SingleCounter",
-    "SingleExtreme",
-    "SingleHistogram",
-    "SingleStats",
-    "SingleTotal",
-]
-
 K = TypeVar("K")
 R = TypeVar("R")
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Aggregation"]
-
 R = TypeVar("R")
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["Maximum", "Minimum", "extreme_of", "keep_extreme"]
-
 _TOP = 1 << 63
 _ALL = (1 << 64) - 1
 #: Times in a row that a program may be interrupted by another that adds to the same word, between two instructions.

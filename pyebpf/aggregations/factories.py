@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.output.histogram import Histogram
 
-__all__ = [
-    "HISTOGRAM_KEYS",
-    "NUMBER_KEYS",
-    "counter",
-    "linear_hist",
-    "log2_hist",
-    "log_linear_hist",
-    "maximum",
-    "minimum",
-    "stats",
-    "total",
-]
-
 K = TypeVar("K")
 
 #: Keys by default: half a megabyte a processor for log2 histograms, 80 kB for counters.

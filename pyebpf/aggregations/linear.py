@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["Linear"]
-
 #: The kernel's limit of a per-CPU value is 32 KiB (PCPU_MIN_UNIT_SIZE); two buckets are for what lies outside.
 MAX_STEPS = (32 << 10) // 8 - 2
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["Log2"]
-
 #: Bucket 0 counts zeros, bucket i values from 2^(i-1) to 2^i - 1, the last one negative values.
 NEGATIVE = 65
 BUCKETS = 66

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["LogLinear"]
-
 MAX_BITS = 5
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Stats", "StatsType"]
-
 COUNT, TOTAL, MINIMUM, MAXIMUM = range(4)
 
 

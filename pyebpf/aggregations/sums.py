@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.output.histogram import Histogram
 
-__all__ = ["WithSum"]
-
 #: The kernel's limit of a per-CPU value is 32 KiB (PCPU_MIN_UNIT_SIZE).
 MAX_CELLS = (32 << 10) // 8
 

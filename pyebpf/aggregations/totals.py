@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
-__all__ = ["Total"]
-
 
 class Total(AggregationType[int]):
     """The sum of all values, modulo 2^64 on each processor and read as s64."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pyebpf.arch.architecture import Architecture
 
-__all__ = ["AARCH64"]
-
 AARCH64 = Architecture(
     name="aarch64",
     registers={f"x{n}": 8 * n for n in range(31)} | {"sp": 248, "pc": 256, "pstate": 264, "orig_x0": 272},

@@ -12,8 +12,6 @@ from pyebpf.errors import NotFound, closest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Architecture"]
-
 
 @dataclass(frozen=True, slots=True)
 class Architecture:

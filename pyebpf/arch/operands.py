@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.arch.architecture import Architecture
 
-__all__ = ["UsdtArgument", "parse_argument", "parse_arguments"]
-
 
 class UsdtArgument(NamedTuple):
     """The location of an argument: constant + base + (scaled << scale), and if `in_memory` the value stored there.

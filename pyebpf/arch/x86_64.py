@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyebpf.arch.architecture import Architecture
 
-__all__ = ["X86_64"]
-
 _SAVED = "r15 r14 r13 r12 bp bx r11 r10 r9 r8 ax cx dx si di orig_ax ip cs flags sp ss"  # each 8 bytes, from offset 0
 _PARTS = {"": 8, "d": 4, "w": 2, "b": 1}
 _LEGACY = {"ax": "al", "bx": "bl", "cx": "cl", "dx": "dl", "si": "sil", "di": "dil", "bp": "bpl", "sp": "spl"}

@@ -6,8 +6,6 @@ import re
 
 from pyebpf.errors import AssemblyError, Location
 
-__all__ = ["COMMENT", "without_blocks"]
-
 # `#` is a part of `call bpf_loop#181`, which the verifier prints.
 _MARKS = r"//|(?:(?<=\s)|^)\#|\#(?=[ \t])"
 _QUOTED = r'"(?:[^"\\\n]|\\.)*"'

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.asm.shapes import Token
     from pyebpf.errors import Location
 
-__all__ = ["DATA", "Data", "instructions_of", "read_data", "slots_of"]
-
 #: Bytes of each of their numbers.
 DATA = {".byte": 1, ".2byte": 2, ".short": 2, ".4byte": 4, ".long": 4, ".int": 4, ".8byte": 8, ".quad": 8}
 _NUMBERS = re.compile(r"[+]?#(,[+]?#)*")  # kinds of tokens: `+#` has a sign

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.op import Op
 
-__all__ = ["ByteOrder", "decode", "encode"]
-
 ByteOrder = Literal["little", "big"]
 _PACK = {"little": struct.Struct("<BBhI").pack, "big": struct.Struct(">BBhI").pack}
 _UNPACK = {"little": struct.Struct("<BBhi").iter_unpack, "big": struct.Struct(">BBhi").iter_unpack}

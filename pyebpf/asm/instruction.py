@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.errors import Location
 
-__all__ = ["Instruction", "Item", "Label", "Raw", "check_items", "integer_operand", "slot_starts"]
-
 _LOW = 0xFFFF_FFFF
 
 

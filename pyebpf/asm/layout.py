@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.instruction import Item
 
-__all__ = ["Placed", "layout", "place", "resolve"]
-
 _T = TypeVar("_T")
 _EMPTY: Mapping[str, int] = {}
 _LOW = 0xFFFF_FFFF

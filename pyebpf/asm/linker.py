@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.instruction import Item
 
-__all__ = ["assemble", "link"]
-
 _LOW = 0xFFFF_FFFF
 _EXIT = "exit"
 

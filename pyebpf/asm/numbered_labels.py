@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.instruction import Item
 
-__all__ = ["has_numbered_labels", "name_numbered_labels"]
-
 _USE = re.compile(r"(?:\b(?:goto|gotol|may_goto|ja|ja32|call|local)\s|,)\s*\d+[bf](?![\w.$])", re.ASCII | re.IGNORECASE)
 _REFERENCE = re.compile(r"(\d+)([bf])", re.ASCII)
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from pyebpf.dataclass import dataclass, field
 
-__all__ = ["REGISTERS", "Form", "Op", "Register"]
-
 
 class Register(IntEnum):
     """R0: result; R1 to R5: arguments; R6 to R9: kept over calls; R10: frame pointer, read-only."""

@@ -14,8 +14,6 @@ from typing import Any
 
 from pyebpf.asm.op import Form, Op
 
-__all__ = ["BY_CODE", "OPS", "find_op"]
-
 # Classes, RFC 9669 section 3.
 _LD, _LDX, _ST, _STX, _ALU, _JMP, _JMP32, _ALU64 = range(8)
 _REG = 0x08  # source operand is a register

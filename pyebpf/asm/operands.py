@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.asm.shapes import Shape
     from pyebpf.errors import Location
 
-__all__ = ["Operands", "integer", "unquoted"]
-
 _LOW = 0xFFFF_FFFF
 _MAX_DIGITS = 100
 _CONSTANTS = (Form.DST_IMM, Form.STORE_IMM, Form.JUMP_IMM)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.asm.shapes import Token
     from pyebpf.errors import Location
 
-__all__ = ["explain"]
-
 _MAX_ELEMENTS = 6
 _LONGEST = 60  # characters of a token that are shown
 _MEANINGS = {

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.instruction import Item
 
-__all__ = ["parse", "parse_line"]
-
 # What listings put before an instruction: slot number, registers in use and opcode in brackets, or all bytes.
 _PREFIX = re.compile(
     r"\s*\d+:?\s+(?:(?:[0-9.]{10}\s+)?\((?P<opcode>[0-9a-f]{2})\)\s+"

@@ -16,8 +16,6 @@ from pyebpf.asm.text import kernel_text
 if TYPE_CHECKING:
     from pyebpf.asm.encoding import ByteOrder
 
-__all__ = ["ax_register_text"]
-
 _SCRATCH = 11
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm.op import Op
 
-__all__ = ["TOKEN", "Shape", "Token", "shapes", "token_kinds"]
-
 _LABEL = re.compile(r"\d+[bf]", re.ASCII)
 _REGISTER = re.compile(r"%?[rwRW]\d+", re.ASCII)
 _MAX_KINDS = 1 << 14

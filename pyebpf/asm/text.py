@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.asm.instruction import Item
     from pyebpf.errors import Location
 
-__all__ = ["Syntax", "kernel_text", "listing", "mnemonic_text", "text_of"]
-
 Syntax = Literal["kernel", "mnemonic"]
 
 _LOW = 0xFFFF_FFFF

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.types import IntType
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = ["call_argument_type"]
-
 
 def call_argument_type(target: Target, field: TracepointField) -> IntType:
     """Return the type of an argument that is no pointer; u64 where neither its name nor BTF tells."""

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["ELAPSED", "MAX_CALLS", "RETVAL", "CallKey", "Entering", "InSession", "Returning"]
-
 #: Parameters of a probe that are known at the return: what the call gave, and the nanoseconds that it took.
 RETVAL, ELAPSED = "retval", "elapsed"
 #: Calls of one probe that may be under way at once.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.module.body import Body
     from pyebpf.specs import AttachSpec
 
-__all__ = ["CallDecorators"]
-
 _ENTER, _EXIT = "sys_enter_", "sys_exit_"
 _SESSION = (("attach:kprobe_session",), "this kernel has no kprobe sessions (since Linux 6.10)")
 

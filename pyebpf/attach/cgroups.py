@@ -42,28 +42,6 @@ if TYPE_CHECKING:
         def __call__(self, *cgroups: str | os.PathLike[str]) -> VerdictDecorator: ...
 
 
-__all__ = [
-    "HOOKS",
-    "CgroupAttachSpec",
-    "CgroupDecorators",
-    "CgroupDevice",
-    "CgroupDeviceProgramContext",
-    "CgroupHook",
-    "CgroupSkb",
-    "CgroupSkbProgramContext",
-    "CgroupSock",
-    "CgroupSockAddr",
-    "CgroupSockAddrProgramContext",
-    "CgroupSockProgramContext",
-    "CgroupSockopt",
-    "CgroupSockoptProgramContext",
-    "CgroupSysctl",
-    "CgroupSysctlProgramContext",
-    "SockOps",
-    "SockOpsProgramContext",
-]
-
-
 class CgroupHook(NamedTuple):
     """A place in a control group where programs run.
 

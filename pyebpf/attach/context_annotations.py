@@ -4,27 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = [
-    "DeviceContext",
-    "FlowDissectorContext",
-    "FlowKeys",
-    "Packet",
-    "PerfEventContext",
-    "RawTracepointContext",
-    "SkBuff",
-    "SkLookupContext",
-    "SkMsgContext",
-    "SkReuseportContext",
-    "Sock",
-    "SockAddrContext",
-    "SockContext",
-    "SockOpsContext",
-    "SockoptContext",
-    "SysctlContext",
-    "TracepointContext",
-    "XdpContext",
-]
-
 T = TypeVar("T")
 
 

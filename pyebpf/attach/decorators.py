@@ -54,9 +54,6 @@ if TYPE_CHECKING:
         def __call__(self, *places: A.args, **options: A.kwargs) -> VerdictDecorator: ...
 
 
-__all__ = ["Decorators", "attachments", "is_decorated", "network_namespace", "optional_arguments"]
-
-
 class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of methods
     """A decorator's method whose places may all be left out: then `@bpf.xdp` is as good as `@bpf.xdp()`."""
 

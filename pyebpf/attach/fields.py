@@ -30,17 +30,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.packets import Packet
     from pyebpf.compiler import ir
 
-__all__ = [
-    "Bytes",
-    "ContextField",
-    "FieldTable",
-    "IntegerField",
-    "NestedField",
-    "NestedStruct",
-    "StructContext",
-    "WordArrayField",
-]
-
 S = TypeVar("S", bound=AttachSpec)
 
 _WORD = 4

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
         def __call__(self, function: Callable[Q, R], /) -> Probe[Q, R]: ...
 
 
-__all__ = ["Freplace", "FreplaceDecorators", "FreplaceProgramContext"]
-
-
 @dataclass(frozen=True, slots=True)
 class Freplace(AttachSpec):
     """In place of the function `function` of another loaded program, with its parameters and its result.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.attach.decorators import TracingDecorator
     from pyebpf.specs import AttachSpec
 
-__all__ = ["FunctionDecorators"]
-
 FENTRY, MULTI, KPROBE = "attach:fentry", "attach:kprobe_multi", "attach:kprobe"
 MISSING_REASONS = {
     FENTRY: "this kernel has no trampolines for programs, or refuses them",

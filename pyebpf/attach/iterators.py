@@ -52,15 +52,6 @@ if TYPE_CHECKING:
         def __call__(self, function: Callable[Q, None], /) -> IteratorProbe[Q, U]: ...
 
 
-__all__ = [
-    "CGROUP_ORDERS",
-    "MAP_ITERATORS",
-    "IteratorDecorators",
-    "IteratorProbe",
-    "IteratorProgramContext",
-    "KernelIterator",
-]
-
 #: Iterators over what is in one map, which `read(map=…)` names: the kernel wants it in iter_info.
 MAP_ITERATORS = ("bpf_map_elem", "bpf_sk_storage_map", "sockmap")
 #: enum bpf_cgroup_iter_order, by the names that `read(order=…)` takes.

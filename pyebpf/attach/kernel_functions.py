@@ -27,23 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelFunction, KernelType, Target
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = [
-    "MAX_PROBES",
-    "FunctionProgramContext",
-    "PassedArgument",
-    "TracedFunction",
-    "btf_function",
-    "callee",
-    "check_names",
-    "expanded",
-    "in_words",
-    "is_denied",
-    "is_pattern",
-    "not_loaded",
-    "split",
-    "system_call",
-]
-
 S = TypeVar("S", bound=AttachSpec)
 
 #: Functions that a pattern may match at most, unless its author says otherwise.

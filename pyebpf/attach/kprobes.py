@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import KernelType, Target
 
-__all__ = ["Kprobe", "KprobeDecorators", "KprobeMulti", "KprobeMultiProgramContext", "KprobeProgramContext"]
-
 S = TypeVar("S", bound=AttachSpec)
 
 

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
         def __call__(self, function: Callable[P, R] | Probe[P, R], /) -> Probe[P, R]: ...
 
 
-__all__ = ["Lsm", "LsmCgroup", "LsmCgroupProgramContext", "LsmDecorators", "LsmProgramContext"]
-
-
 @dataclass(frozen=True, slots=True)
 class Lsm(AttachSpec):
     """The hook `hook` ("file_open"), as include/linux/lsm_hook_defs.h names it. `sleepable` programs may fault."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
 
-__all__ = ["FAMILIES", "HOOKS", "Netfilter", "NetfilterDecorators", "NetfilterProgramContext"]
-
 #: NFPROTO_*: the families that such programs are for.
 FAMILIES = {"ipv4": 2, "ipv6": 10}
 #: enum nf_inet_hooks.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
 
-__all__ = ["XDP_FIELDS", "Clsact", "NetworkDecorators", "TcProgramContext", "Tcx", "Xdp", "XdpProgramContext"]
-
 MODES = ("", "native", "generic")
 DIRECTIONS = ("ingress", "egress")
 

@@ -20,16 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
 
-__all__ = [
-    "PERF_EVENT_FIELDS",
-    "REGISTERS",
-    "Breakpoint",
-    "PerfEvent",
-    "PerfEventDecorators",
-    "PerfEventProgramContext",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class PerfEvent(AttachSpec):
     """A perf event.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["argument", "machine", "named_register", "register", "result", "saved_call_argument", "typed"]
-
 
 def machine(p: ProgramBuilder) -> Architecture:
     """The architecture that the program is compiled for."""

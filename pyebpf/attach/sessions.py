@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["COOKIE", "IS_RETURN", "RESULTS", "cookie", "is_return", "set_cookie"]
-
 #: The names of the two as attributes of `ctx`.
 IS_RETURN, COOKIE = "is_return", "cookie"
 #: Results of a program: at the entry, 1 leaves the return out. Verifiers since the end of 2024 take nothing else.

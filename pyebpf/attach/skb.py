@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import Type
 
-__all__ = ["META_ENDS", "SKB_FIELDS", "SkBuffProgramContext"]
-
 S = TypeVar("S", bound=AttachSpec)
 
 #: Offset and type of each field. Those in network order are read as numbers of this machine; a port or protocol takes

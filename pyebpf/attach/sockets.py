@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.map_pointers import MapPointer
 
 
-__all__ = [
-    "STREAMS",
-    "FlowDissector",
-    "FlowDissectorProgramContext",
-    "SkLookup",
-    "SkLookupProgramContext",
-    "SkMsg",
-    "SkMsgProgramContext",
-    "SkReuseport",
-    "SkReuseportProgramContext",
-    "SkSkb",
-    "SkSkbProgramContext",
-    "SocketDecorators",
-    "SocketFilter",
-    "SocketFilterProgramContext",
-]
-
 #: Hooks of sk_skb programs: enum bpf_attach_type.
 STREAMS = {
     "stream_parser": AttachType.SK_SKB_STREAM_PARSER,

@@ -8,21 +8,6 @@ from __future__ import annotations
 
 from pyebpf.attach.fields import Bytes, FieldTable, IntegerField, NestedField, WordArrayField
 
-__all__ = [
-    "CGROUP_DEVICE",
-    "DISSECTED",
-    "FLOW_KEYS",
-    "SK_LOOKUP",
-    "SK_MSG",
-    "SK_REUSEPORT",
-    "SOCK",
-    "SOCKOPT",
-    "SOCK_ADDR",
-    "SOCK_COMMON",
-    "SOCK_OPS",
-    "SYSCTL",
-]
-
 _IPV6 = 16
 _SOCK_OWN = ("sock_create", "sock_release")
 _POST_BIND = ("post_bind4", "post_bind6")

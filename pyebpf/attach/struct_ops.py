@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.module.probe import ProbeOwner
     from pyebpf.target import KernelFunction, KernelType, Target
 
-__all__ = ["StructOps", "StructOpsDecorators", "StructOpsMember", "StructOpsProgramContext"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
         def __call__(self, function: Callable[Q, int], /) -> SyscallProbe[Q, U]: ...
 
 
-__all__ = ["Returned", "SyscallDecorators", "SyscallProbe", "SyscallProgram", "SyscallProgramContext"]
-
 P = ParamSpec("P")
 T = TypeVar("T", bound="Struct | None")
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.target import Target
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["TailCalled", "TailCalledProgramContext"]
-
 
 @dataclass(frozen=True, slots=True)
 class TailCalled(AttachSpec):

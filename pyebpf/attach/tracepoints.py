@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = [
-    "BareTracepoint",
-    "BtfTracepoint",
-    "BtfTracepointProgramContext",
-    "KernelArgumentsProgramContext",
-    "RawTracepoint",
-    "RawTracepointProgramContext",
-    "Tracepoint",
-    "TracepointDecorators",
-    "TracepointProgramContext",
-    "WritableRawTracepoint",
-    "WritableRawTracepointProgramContext",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Tracepoint(AttachSpec):

@@ -36,18 +36,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import KernelType, Target
 
-__all__ = [
-    "Fentry",
-    "FentryProgramContext",
-    "Fexit",
-    "FexitProgramContext",
-    "FmodRet",
-    "FmodRetProgramContext",
-    "Trampoline",
-    "TrampolineDecorators",
-    "TrampolineProgramContext",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Trampoline(AttachSpec):

@@ -33,25 +33,6 @@ if TYPE_CHECKING:
 
     P = TypeVar("P", bound="Uprobe")
 
-__all__ = [
-    "COOKIE",
-    "COOKIE_MAP",
-    "MAX_UPROBES",
-    "MULTI",
-    "RETVAL",
-    "Uprobe",
-    "UprobeDecorators",
-    "UprobeMulti",
-    "UprobeProgramContext",
-    "UprobeSession",
-    "UprobeSessionProgramContext",
-    "cookie",
-    "cookie_spec",
-    "function_names",
-    "process_id",
-    "process_of",
-]
-
 #: The hidden map from which a program reads which of its places it is, where the kernel keeps no cookies (before Linux
 #: 5.15): each place is given a program of its own, with a map of its own.
 COOKIE_MAP = ".cookie"

@@ -36,17 +36,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = [
-    "ARGUMENT",
-    "SPECS_MAP",
-    "Usdt",
-    "UsdtDecorators",
-    "UsdtMulti",
-    "UsdtProgramContext",
-    "forms_spec",
-    "probe_name",
-]
-
 #: Arguments of one place, at most: what the macros of <sys/sdt.h> take.
 MAX_ARGUMENTS = 12
 #: The hidden map, one value of SPECS slots. A slot says where one list of arguments is; a program attached to a place
@@ -249,6 +238,7 @@ class UsdtDecorators(Decorators):
 
 
 def argument_names(args: Sequence[object]) -> tuple[str, ...]:
+    """Names of a USDT probe's arguments, as `args=` gives them. Raises InvalidValue for what is none."""
     names = tuple(name for name in args if isinstance(name, str) and name.isidentifier())
     if isinstance(args, str) or len(names) != len(args):
         raise InvalidValue(f'@bpf.usdt(args={args!r}): give the arguments\' names, such as args=("path", "line")')

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf.reader import Btf
 
-__all__ = ["BtfBuilder", "sanitise_name"]
-
 HEADER_SIZE = 24
 MAX_VLEN = 0xFFFF
 # KSYM_NAME_LEN is 512 since Linux 6.1 and 128 before; the kernel refuses a longer name.

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf.header import Content
 
-__all__ = ["DECODERS", "Raw"]
-
 INT_SIGNED, INT_CHAR, INT_BOOL = 1, 2, 4
 
 

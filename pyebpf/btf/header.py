@@ -25,8 +25,6 @@ if TYPE_CHECKING:
         def find(self, sub: bytes, start: int = ..., end: int = ..., /) -> int: ...
 
 
-__all__ = ["MAGIC", "VERSION", "Header"]
-
 MAGIC = 0xEB9F
 VERSION = 1
 # struct btf_header { __u16 magic; __u8 version; __u8 flags; __u32 hdr_len, type_off, type_len, str_off, str_len; }

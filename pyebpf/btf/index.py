@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Words = array[int] | memoryview[int]
 
-__all__ = ["Index", "digest"]
-
 WORD = 4
 ENUM_INFO = frozenset({Kind.ENUM << 24, Kind.ENUM64 << 24})
 # struct btf_type { __u32 name_off; __u32 info; union { __u32 size; __u32 type; }; }

@@ -12,8 +12,6 @@ from pyebpf.errors import BtfError, InvalidValue, NotFound
 if TYPE_CHECKING:
     from pyebpf.btf.reader import Btf
 
-__all__ = ["MemberAccess", "flat_members", "path_steps", "resolve_path"]
-
 PART = r"[A-Za-z_]\w*(?:\[\d{1,10}\])*"
 PATH = re.compile(rf"{PART}(?:\.{PART})*", re.ASCII)
 STEP = re.compile(r"([A-Za-z_]\w*)|\[(\d+)\]", re.ASCII)

@@ -11,39 +11,6 @@ from typing import NamedTuple
 
 from pyebpf.btf.record import Record
 
-__all__ = [
-    "MAX_DEPTH",
-    "Array",
-    "Composite",
-    "Const",
-    "DataSec",
-    "DeclTag",
-    "Enum",
-    "Enum64",
-    "Enumeration",
-    "Enumerator",
-    "Float",
-    "Func",
-    "FuncProto",
-    "Fwd",
-    "Int",
-    "Kind",
-    "Member",
-    "Node",
-    "Param",
-    "Ptr",
-    "Reference",
-    "Restrict",
-    "SectionVariable",
-    "Struct",
-    "TypeTag",
-    "Typedef",
-    "Union",
-    "Var",
-    "Void",
-    "Volatile",
-]
-
 # Chains of modifiers, typedefs, pointers and arrays, and nests of anonymous structs: a kernel's longest have fewer
 # than ten steps, and whatever is longer than this turns in a circle.
 MAX_DEPTH = 64

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NULLABLE_ARGUMENTS"]
-
 # The verifier has a list of its own, raw_tp_null_args (Linux commit 838a10bd2ebf "bpf: Augment raw_tp arguments with
 # PTR_MAYBE_NULL", in v6.13 and Debian's 6.12, and later ones), and refuses to load through these before a check. These
 # are the ones that 6.18 and Debian's 6.12 refuse, found by trying every argument of every tracepoint, by each name that

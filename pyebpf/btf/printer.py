@@ -26,8 +26,6 @@ from pyebpf.errors import BtfError
 if TYPE_CHECKING:
     from pyebpf.btf.reader import Btf
 
-__all__ = ["c_declaration", "c_definition"]
-
 # A prototype's parameters may be pointers to functions in turn; no kernel function comes near these.
 MAX_NESTING = 8
 MAX_TYPES = 1000

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf.header import Content
 
-__all__ = ["Btf"]
-
 ENUM_KINDS = frozenset({Kind.ENUM, Kind.ENUM64})
 MODIFIERS = frozenset({Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
 # Since Linux 6.12 (commit 8aeaed21befc), and as BPF programs mark arguments of global functions.

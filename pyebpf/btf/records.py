@@ -14,15 +14,6 @@ from pyebpf.errors import InvalidValue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "MAX_COLUMN",
-    "MAX_LINE",
-    "FuncInfo",
-    "LineInfo",
-    "encode_func_info",
-    "encode_line_info",
-]
-
 MAX_COLUMN = 0x3FF
 MAX_LINE = (1 << 22) - 1
 

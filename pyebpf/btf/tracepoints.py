@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf.reader import Btf
 
-__all__ = ["RawTracepoint", "TracepointArgument", "raw_tracepoint", "raw_tracepoint_names"]
-
 PREFIX = "btf_trace_"
 
 

@@ -10,8 +10,6 @@ from pyebpf.uapi.helpers import helper_release
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["has_helper", "need_helper"]
-
 
 def has_helper(p: ProgramBuilder, name: str) -> bool:
     """Whether programs of this type have a helper here; refuses a program whose whole type this kernel lacks."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
-__all__ = ["Context", "KernelObject", "LoadAttributes", "OpaqueArgument", "ProgramContext", "annotated"]
-
 S = TypeVar("S", bound=AttachSpec)
 
 #: The default return value of a program type. A tracepoint's 0 would drop the event for every other perf user. In a

@@ -17,8 +17,6 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["DROPS_MAP", "FULL", "DropCounters", "DropReason", "count_drop"]
-
 DROPS_MAP = ".drops"
 #: The reason of what finds no room in a map.
 FULL = "map full"

@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 
-__all__ = [
-    "CUT_OFF",
-    "MANY_ITERATIONS",
-    "MAX_BOUNDED",
-    "MAX_ITERATIONS",
-    "counted_loop",
-    "limited_loop",
-    "opaque_zero",
-    "range_loop",
-]
-
 #: The most iterations of a bounded loop. Verifiers keep a state for each iteration that may be left early, at most
 #: 8192.
 MAX_BOUNDED = 4096

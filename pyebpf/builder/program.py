@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     #: A function's address, the address to pass on to it, and the maps whose entries it makes invalid, with reasons.
     Callback: TypeAlias = tuple[ir.Value, ir.Value, Mapping[str, str]]
 
-__all__ = ["Analysis", "BoundParameter", "ProgramBuilder", "WholeProgram"]
-
 
 class Analysis(Protocol):
     """A front end's facts about a program: found while it is built, and there from the start of the next build.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.errors import Location
 
-__all__ = ["LARGE", "PREFIX", "ScratchFunctionBuilder", "ScratchMemory", "is_scratch"]
-
 #: Slots of so many bytes are kept in scratch memory where a program has it.
 LARGE = 128
 #: The prefix of the maps' names; a number made from the probe's name follows.

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.specs import MapSpec
 
-__all__ = ["check_sleepable"]
-
 _NOT_SLEEPABLE = "look it up in a program that is not sleepable, or use a hash"
 _REDIRECTS = "only programs of the network, which do not sleep, send through them"
 #: Kinds that some kernel refuses, what messages call them, and what to do instead.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
         def fail(self, message: str, where: Any = None) -> NoReturn: ...
 
 
-__all__ = ["MAX_PARAMETERS", "BuiltSubprogram", "Signature", "Subprogram"]
-
 #: r1 to r5 carry arguments, and the first of them carries the context.
 MAX_PARAMETERS = 4
 

@@ -12,8 +12,6 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["Parser"]
-
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are UsageError, and whose help cannot be lost in silence."""

@@ -14,8 +14,6 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["run_asm"]
-
 DESCRIPTION = """\
 Assembles eBPF: the kernel's and LLVM's syntax (r0 = *(u32 *)(r1 + 4)) or the
 mnemonic one (ldxw %r0, [%r1+4]), also mixed. Prints the bytes in hexadecimal,

@@ -13,8 +13,6 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from pyebpf.asm.encoding import ByteOrder
 
-__all__ = ["Parser", "byte_order", "from_hex", "is_text", "to_hex"]
-
 _HEX = re.compile(rb"[0-9a-fA-F\s]*")
 _TEXT = re.compile(rb"[\x20-\x7e\s]+")
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.tool import AnyTool
 
-__all__ = ["find", "names", "print_list"]
-
 HELP = """\
 usage: pyebpf list
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.asm.text import Syntax
     from pyebpf.kernel.program_dump import ProgramDump
 
-__all__ = ["run_disasm"]
-
 DESCRIPTION = """\
 Prints eBPF bytes as text that `pyebpf asm` reads back. Bytes may come in
 hexadecimal, as they are, in an object that clang made, or from a program that

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import Choice
     from pyebpf.tool import AnyTool, Example
 
-__all__ = ["run_doctor"]
-
 DESCRIPTION = """\
 Lists what this machine supports: kernel, privileges, mounts, limits, and each
 kernel feature, by probing it, with three answers (yes, no, could not tell). The

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.tool import Tracer
 
-__all__ = ["Drops"]
-
 REPORT_INTERVAL = 1.0  # seconds
 #: The reason of drops that a larger buffer prevents (pyebpf.maps.ringbuf.NO_ROOM).
 NO_ROOM = "ring buffer full"

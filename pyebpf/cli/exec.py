@@ -13,8 +13,6 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction, Raw
 
-__all__ = ["run_exec"]
-
 HELP = """\
 usage: pyebpf exec [--kernel] FILE|- [MEMORY]
 

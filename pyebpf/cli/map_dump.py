@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pyebpf.objects import KernelMap
 
-__all__ = ["dump", "run_map"]
-
 DESCRIPTION = """\
 Prints the entries of a map as JSON, with the names that its BTF has for keys
 and values; without BTF they are bytes, in hexadecimal.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.tool import AnyTool
     from pyebpf.tool.options import OptionSpec
 
-__all__ = ["Common", "parse", "parse_example"]
-
 LONGEST = 10 * 366 * 86400.0  # seconds; ten years are as good as forever
 
 

@@ -14,8 +14,6 @@ from pyebpf.output.sink import ReaderGone, silence, waiting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["UsageError", "describe", "failed", "guarded", "note", "read_input"]
-
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 #: Bytes that are read of a file: a kernel with all its debugging information is larger, clang's objects are not.
 MAX_INPUT = 64 << 20

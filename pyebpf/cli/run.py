@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.output.writers import Format, Intervals
     from pyebpf.tool import AnyTool, EventLines, Tracer
 
-__all__ = ["run_tool"]
-
 #: Moves the cursor to the corner and erases the screen (ECMA-48: CUP, ED).
 CLEAR = "\x1b[H\x1b[2J"
 SLACK = 0.001  # seconds; an interval that ends this close to the run's end is the last

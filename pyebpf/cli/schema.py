@@ -15,8 +15,6 @@ from pyebpf.tool import EventTool, StackTool, SummaryTool
 if TYPE_CHECKING:
     from pyebpf.tool import AnyTool
 
-__all__ = ["run_schema", "schema_of"]
-
 HELP = """\
 usage: pyebpf schema TOOL [options]
 

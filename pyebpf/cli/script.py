@@ -14,8 +14,6 @@ from pyebpf.output.escape import visible
 from pyebpf.output.sink import ReaderGone, Sink
 from pyebpf.tracebacks import hide_own_frames
 
-__all__ = ["run_script"]
-
 HELP = """\
 usage: pyebpf run FILE [arguments]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.tool import Stop
 
-__all__ = ["Signals"]
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 #: Seconds between two looks at what keeps the process from its end.
 TICK = 0.1

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.output.stacks import Stack
     from pyebpf.tool import StackTool, Stop
 
-__all__ = ["check_file", "print_stacks"]
-
 STANDARD_OUTPUT = "-"
 #: Units of the tools that are units of speedscope's, too; all others are counts to it.
 _UNITS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.machine import MachineBlock, MachineFunction
     from pyebpf.errors import Location
 
-__all__ = ["assign"]
-
 _COMMUTATIVE = frozenset({"add64", "mul64", "and64", "or64", "xor64"})
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.edges import Allocated, AllocatedBlock
     from pyebpf.compiler.machine import MachineBlock, MachineTerminator, Node
 
-__all__ = ["WrongAllocation", "check_allocation"]
-
 #: Values that each place surely holds: registers by number, stack slots by their negative offset. A place that is
 #: missing was never written.
 _State = dict[int, frozenset[int]]

@@ -9,8 +9,6 @@ from pyebpf.compiler.ir import Condition, Op
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["BINARY", "MASK", "compare", "sign_extend", "signed", "swap"]
-
 MASK = (1 << 64) - 1
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.liveness import Liveness
     from pyebpf.compiler.machine import MachineFunction, MachineTerminator
 
-__all__ = ["Assignment", "BlockState", "Placed", "on_registers", "replaced_terminator"]
-
 
 @dataclass(slots=True)
 class Placed:

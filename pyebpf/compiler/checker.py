@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler.ir import Block, Function, Instruction, Module, Value
 
-__all__ = ["InvalidIr", "check_function", "check_module", "find_errors"]
-
 _SIZES = {
     Op.SEXT: (1, 2, 4),
     Op.ZEXT: (1, 2, 4),

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.assignment import Assignment
     from pyebpf.compiler.machine import MachineBlock, MachineFunction, MachineTerminator
 
-__all__ = ["Allocated", "AllocatedBlock", "allocate"]
-
 
 @dataclass(slots=True)
 class AllocatedBlock:

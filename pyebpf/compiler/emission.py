@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.machine import Node
     from pyebpf.errors import Location
 
-__all__ = ["emit"]
-
 _REGISTERS = tuple(Register)
 _JA = find_op("ja", Form.JUMP)
 _EXIT = find_op("exit", Form.EXIT)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.liveness import Liveness
     from pyebpf.compiler.machine import MachineBlock
 
-__all__ = ["SHORT_LIVED", "choose_entry"]
-
 #: Order in which registers are taken by values that don't outlive a call: r1 to r3, which calls want, late.
 SHORT_LIVED = (0, 5, 4, 3, 2, 1, 9, 8, 7, 6)
 

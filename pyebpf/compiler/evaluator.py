@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler.ir import Block, Condition, Function, Instruction, Module
 
-__all__ = ["LOOP_LIMIT", "EvaluationError", "Evaluator", "MapHandle", "Pointer", "Region", "evaluate"]
-
 #: Rounds that the kernel lets loops go (BPF_MAX_LOOPS); since Linux 6.15 some architectures count time instead.
 LOOP_LIMIT = 1 << 23
 

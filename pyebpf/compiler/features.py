@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Features"]
-
 
 class Features(Protocol):
     """Answers whether the kernel has a feature, such as "isa:sdiv"."""

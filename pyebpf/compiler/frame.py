@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.compiler.assignment import Assignment
 
-__all__ = ["FRAME_LIMIT", "check_call_chains", "colour_spills", "frame_too_large", "only_called", "place_slots"]
-
 #: Frames that may be on the stack at once: MAX_CALL_FRAMES in include/linux/bpf_verifier.h.
 CALL_DEPTH = 8
 #: Bytes of stack that each function has: MAX_BPF_STACK in include/linux/filter.h.

@@ -11,8 +11,6 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Loops", "dominators", "find_loops", "in_degrees", "predecessors", "reverse_post_order"]
-
 
 def predecessors(successors: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
     """Blocks that may come right before each block, in the order of `successors`; one with two such edges twice."""

@@ -23,28 +23,6 @@ if TYPE_CHECKING:
 
     from pyebpf.errors import Location
 
-__all__ = [
-    "CONSTANTS",
-    "FOLLOWED_WITH_CONSTANTS",
-    "OPS",
-    "RESULT_TYPES",
-    "Block",
-    "Branch",
-    "Condition",
-    "Function",
-    "Instruction",
-    "Jump",
-    "MayGoto",
-    "Module",
-    "Op",
-    "OpInfo",
-    "Return",
-    "Slot",
-    "Terminator",
-    "Value",
-    "ValueType",
-]
-
 
 class ValueType(StrEnum):
     """The verifier's type of a value."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.graph import Loops
     from pyebpf.compiler.machine import MachineBlock, MachineFunction
 
-__all__ = ["LOOP_EXIT", "Liveness", "Local", "analyse"]
-
 #: Added to a distance for each loop left on the path.
 LOOP_EXIT = 100_000
 

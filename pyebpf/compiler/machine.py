@@ -15,29 +15,6 @@ from pyebpf.dataclass import dataclass, field
 if TYPE_CHECKING:
     from pyebpf.errors import Location
 
-__all__ = [
-    "ADDRESS",
-    "CALLEE_SAVED",
-    "CALLER_SAVED",
-    "CALLS",
-    "COMPARE",
-    "COPY",
-    "DEFINE",
-    "FIRST_VIRTUAL",
-    "FRAME",
-    "LOAD_SLOT",
-    "MOVE",
-    "NONE",
-    "STORE_SLOT",
-    "MachineBlock",
-    "MachineBranch",
-    "MachineFunction",
-    "MachineJump",
-    "MachineReturn",
-    "MachineTerminator",
-    "Node",
-]
-
 #: No register.
 NONE = -1
 #: r10, which holds the end of the stack frame.

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["SLOTS", "Move", "is_slot", "order_moves", "slot_place"]
-
 #: Places from here on are spill slots.
 SLOTS = 1 << 16
 

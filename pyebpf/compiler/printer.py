@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler import ir
 
-__all__ = ["function_text", "instruction_text", "module_text", "terminator_text"]
-
 
 def module_text(module: ir.Module) -> str:
     """All functions of a module, an empty line between them."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.machine import MachineTerminator
     from pyebpf.errors import Location
 
-__all__ = ["select"]
-
 #: IR arithmetic to the 64-bit operation's name.
 _ARITHMETIC = {
     IrOp.ADD: "add64",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler import ir
 
-__all__ = ["share_slots"]
-
 #: Ops whose first operand is an address in the frame that stays in a register.
 _ACCESS = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
 _SAME_ADDRESS = frozenset({Op.OFFSET, Op.REFINE})

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from inspect import Signature
 
-__all__ = ["UNKNOWN", "annotation_value", "declared_annotations", "integer_type", "signature"]
-
 #: The value of an annotation that has none here, such as a name that only type checkers have.
 UNKNOWN: Any = object()
 _EVALUATED_LATER = 0x1000000  # __future__.annotations.compiler_flag

@@ -8,8 +8,6 @@ from typing import Any
 from pyebpf.dsl.steps import ABOVE, TooMuch
 from pyebpf.dsl.text_of import text_of
 
-__all__ = ["check_pattern", "may_backtrack"]
-
 _MAX_BACKTRACKING = 10_000_000
 
 

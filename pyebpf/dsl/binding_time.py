@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.entity import RunTimeValue
     from pyebpf.errors import Location
 
-__all__ = ["BindingTimes", "Reason"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reason:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import Callback, ProgramBuilder
     from pyebpf.errors import Location
 
-__all__ = ["PythonBody", "plain_function"]
-
 #: Of a code object, as inspect has them; that takes a millisecond to import.
 CO_COROUTINE, CO_ASYNC_GENERATOR = 0x80, 0x200
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Arguments = Callable[[Sequence[ir.Value]], Sequence[Any]]
 
-__all__ = ["build_callback"]
-
 _POINTER = 8
 
 

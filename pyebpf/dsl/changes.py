@@ -26,8 +26,6 @@ from pyebpf.dsl.text_of import called_method, text_of, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Changing", "Contents", "check_call", "is_iterator"]
-
 #: Methods of Python's types that change their object.
 _CHANGES = words(
     """

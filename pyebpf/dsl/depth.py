@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-__all__ = ["MAX_LEVELS", "as_deep_as_c_allows", "kept", "room", "too_deep"]
-
 Node = TypeVar("Node", bound="ast.AST")
 Result = TypeVar("Result")
 

@@ -25,17 +25,6 @@ from pyebpf.errors import CompileError
 if TYPE_CHECKING:
     from pyebpf.dsl.source import FunctionNode
 
-__all__ = [
-    "GUARD",
-    "NAME",
-    "PROBE_GUARD",
-    "guarded",
-    "guarded_argument",
-    "guarded_expression",
-    "is_guarded",
-    "operation",
-]
-
 #: The name of the guard in code compiled anew; no source can have it.
 NAME = "<guard>"
 #: Integers below this are added and multiplied without a look at their size.

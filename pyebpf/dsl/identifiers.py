@@ -14,8 +14,6 @@ from pyebpf.dsl.tree import walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["identifiers"]
-
 
 def identifiers(function: FunctionType, scope: Scope) -> Iterator[tuple[object, str]]:
     """Values that a function's source names, in order, each with its name; then likewise in each function it calls."""

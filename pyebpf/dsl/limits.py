@@ -29,8 +29,6 @@ from pyebpf.dsl.text_of import text_of, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-__all__ = ["BITS", "MAX_BITS", "SIZED", "check_kept", "is_wide", "size", "within_limits"]
-
 #: Bits of an integer; Python itself prints no more than some 14,000.
 MAX_BITS = 8192
 BITS = f"a probe computes in 64 bits, and Python with {MAX_BITS:,} for it at most"

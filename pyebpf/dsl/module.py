@@ -18,8 +18,6 @@ from pyebpf.module.declared_arguments import LazyMethod
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Module"]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, FrameType
 
-__all__ = ["Impure", "compute", "impure_call"]
-
-
 #: Modules of the standard library that compute from their arguments alone, those written in C among them.
 _PURE = words(
     """

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.source import Source
 
-__all__ = ["MISSING", "ReboundName", "Scope"]
-
 MISSING: Any = object()
 
 

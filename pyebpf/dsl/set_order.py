@@ -18,8 +18,6 @@ from pyebpf.dsl.text_of import text_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["AGGREGATES", "goes_through", "is_unordered"]
-
 #: Functions of Python's that give the same for a set, or for what a generator makes of one, in any order.
 AGGREGATES = frozenset([all, any, frozenset, len, max, min, set, sorted, sum])
 #: Such as ask about the set, or make a set.

@@ -25,16 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FunctionType
 
-__all__ = [
-    "ORIGINALS",
-    "FunctionNode",
-    "Source",
-    "compiled_within",
-    "find_source",
-    "imports_of",
-    "names_rebound_by_loops",
-]
-
 T = TypeVar("T", bound=ast.AST)
 FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ABOVE", "COUNTING", "MAX_ELEMENTS", "MAX_STEPS", "Counting", "TooMuch", "counted", "ticker_of"]
-
 #: Rounds and elements beyond these are a mistake: a program could hold no such table.
 MAX_ELEMENTS = 1_000_000
 #: Iterations, calls, elements of iterators, and lines of loops in code that Python itself calls. All of them take less

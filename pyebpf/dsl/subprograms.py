@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
-__all__ = ["PythonSubprogram"]
-
 
 class PythonSubprogram(Subprogram):
     """A function, with its free names as they were bound when its decorator ran."""

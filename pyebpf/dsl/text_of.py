@@ -6,8 +6,6 @@ import operator
 from functools import partial
 from typing import Any
 
-__all__ = ["called_method", "text_of", "words"]
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text, as a set."""

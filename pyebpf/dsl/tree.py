@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["children", "free_names", "statements_within", "walk"]
-
-
 #: Fields that hold no nodes, or such as hold none themselves and stand nowhere: contexts and operators.
 _WITHOUT_NODES = frozenset({"attr", "ctx", "id", "kind", "level", "module", "op", "ops", "type_comment"})
 

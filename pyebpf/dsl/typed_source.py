@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, FunctionType
 
-__all__ = ["typed_sources"]
-
 _MAX_LINES = 2000  # of the history, from its end
 _LONGEST = 400  # lines of a statement
 _OPTIONS_WITH_VALUE = "WX"

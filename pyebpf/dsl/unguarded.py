@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import dis
     from collections.abc import Mapping
 
-__all__ = ["check_grown", "check_size", "grows", "loops", "refused_call", "refused_code", "spins"]
-
 #: Functions whose results may be large, or take for ever, with a few small arguments.
 _UNBOUNDED: tuple[Any, ...] = (
     *(getattr(math, name) for name in ("factorial", "comb", "perm", "lcm", "prod")),

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Unrolled", "unroll"]
-
 T = TypeVar("T")
 
 

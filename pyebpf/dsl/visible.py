@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.scope import Scope
     from pyebpf.dsl.source import Source
 
-__all__ = ["visible_names"]
-
 #: Python's own that mean something to a probe.
 _BUILTINS = (
     "abs", "all", "any", "bool", "bytes", "dict", "divmod", "enumerate", "int", "isinstance", "len", "list", "map",

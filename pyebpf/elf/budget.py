@@ -17,8 +17,6 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Allowances", "Budget", "Hurry", "OverBudget", "Room", "for_ever"]
-
 #: A section table's entries, and the bytes of its names and of all notes, which lie in a few sections.
 MAX_SECTIONS, MAX_HEADER_BYTES, MAX_NOTE_BYTES, MAX_NOTE_SECTIONS = 16_384, 1 << 22, 1 << 20, 256
 #: Symbols of a file, bytes of their names, and of one name that is looked at; symbols of the same name.

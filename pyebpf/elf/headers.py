@@ -20,8 +20,6 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ElfHeaders", "Note", "Section", "Segment", "raw"]
-
 _LOAD, _PT_NOTE, _PF_X = 1, 4, 1
 _SHT_PROGBITS, _SHT_NOTE, _SHT_NOBITS = 1, 7, 8
 _ALLOCATED, _EXECUTABLE = 0x2, 0x4

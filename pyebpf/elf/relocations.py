@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.elf.headers import Section
     from pyebpf.elf.symbols import Symbol
 
-__all__ = ["RelocatableFile", "Relocation", "read_relocatable"]
-
 _HEADER_SIZE, _CLASS_64 = 64, 2
 _SHT_NOBITS, _SHT_REL = 8, 9
 _RELOCATION_SIZE = 16  # Elf64_Rel

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Found", "SymbolTable"]
-
 _U64_MAX = (1 << 64) - 1
 #: Symbols that begin before an address and are looked at for one that reaches over it: functions nest by a few.
 _MAX_NESTED = 1024

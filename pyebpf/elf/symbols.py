@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.elf.budget import Budget
     from pyebpf.elf.headers import Section
 
-__all__ = ["ElfSymbols", "Symbol"]
-
 FUNCTION, IFUNC, OBJECT, NO_TYPE = "STT_FUNC", "STT_GNU_IFUNC", "STT_OBJECT", "STT_NOTYPE"
 _KINDS = {0: NO_TYPE, 1: OBJECT, 2: FUNCTION, 10: IFUNC}
 _IFUNC = 10

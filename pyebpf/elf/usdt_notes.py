@@ -15,8 +15,6 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from pyebpf.elf.symbols import ElfSymbols
 
-__all__ = ["UsdtProbe", "usdt_probes"]
-
 _OWNER, _NT_STAPSDT = "stapsdt", 3
 _BASE_SECTION = ".stapsdt.base"
 

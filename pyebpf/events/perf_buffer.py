@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.types import Type
 
-__all__ = ["PerfBuffer"]
-
 # struct perf_event_mmap_page: data_head and data_tail.
 _HEAD_AT, _TAIL_AT = 1024, 1032
 

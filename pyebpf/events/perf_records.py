@@ -12,8 +12,6 @@ from typing import NamedTuple
 from pyebpf.errors import MalformedData
 from pyebpf.uapi.perf_numbers import PERF_RECORD_LOST, PERF_RECORD_SAMPLE
 
-__all__ = ["SAMPLE_HEADER", "PerfBatch", "Uniform", "read_backward", "read_records", "uniform", "uniform_backward"]
-
 _HEADER = Struct("<IHH")
 # PERF_RECORD_LOST: { struct perf_event_header; __u64 id, lost; }
 _LOST = Struct("<QQ")

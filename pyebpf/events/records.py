@@ -19,8 +19,6 @@ from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF
 if TYPE_CHECKING:
     from pyebpf.types import Type
 
-__all__ = ["Run", "next_run", "record_type", "stride"]
-
 _LENGTH = BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT
 
 

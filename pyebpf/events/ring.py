@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from pyebpf.types import Type
 
-__all__ = ["RingBuffer"]
-
 _MAX_ELEMENTS = 1 << 12
 """Records copied before their room is given back to the programs."""
 _PIECE = 1 << 16

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import AsyncIterator, Iterator
 
-__all__ = ["PORTION", "EventStream"]
-
 PORTION = 256
 """Records decoded at a time while iterating: they are still in the processor's cache when they are used, and so few
 that Python's garbage collector, which looks at every 700 new objects, is never due."""

@@ -24,8 +24,6 @@ from pyebpf.uapi.flags import BPF_RINGBUF_HDR_SZ
 if TYPE_CHECKING:
     from pyebpf.types import Type
 
-__all__ = ["UserRingBuffer"]
-
 
 class UserRingBuffer(Closing):
     """Sends records to programs that call bpf_user_ringbuf_drain.

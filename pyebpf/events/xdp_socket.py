@@ -11,8 +11,6 @@ from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.interfaces import interface_index
 from pyebpf.kernel.xsk import XskMemory
 
-__all__ = ["XdpSocket"]
-
 _CHUNK = 2048
 _MAX_CHUNKS = 1 << 16
 

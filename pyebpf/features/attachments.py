@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Probe = Callable[[Callable[[], Btf] | None], Support]
 
-__all__ = ["ATTACHMENTS"]
-
 _PMUS = Path("/sys/bus/event_source/devices")
 _NO_INTERFACE = 0x7FFF_FFFF
 _NO_DESCRIPTOR = 0xFFFF_FFFF

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pyebpf.features import Features
 
-__all__ = ["SECTIONS", "Diagnostic", "helpers", "why_not"]
-
 
 class Diagnostic(NamedTuple):
     """One fact: what it is about, what was found, and what that means, where somebody may ask."""

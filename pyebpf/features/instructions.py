@@ -14,8 +14,6 @@ from pyebpf.uapi.flags import BPF_F_MMAPABLE
 if TYPE_CHECKING:
     from pyebpf.asm import Instruction
 
-__all__ = ["INSTRUCTIONS", "LEVELS", "instruction"]
-
 _R0, _R1, _R10 = b.R0, b.R1, b.R10
 
 INSTRUCTIONS: dict[str, tuple[Instruction, ...]] = {

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
 
-__all__ = ["LOADS", "Load", "Outcome", "attempt", "finish", "forbidden", "target_of"]
-
 _LOG_SIZE = 1 << 14
 
 

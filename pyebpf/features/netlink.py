@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import Btf
 
-__all__ = ["clsact", "xdp"]
-
 _XDP_FLAGS_SKB_MODE = 2
 _LOOPBACK = 1
 _NO_DESCRIPTOR = 0x7FFF_FFFF

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import Btf
 
-__all__ = ["replacement"]
-
 _FUNC_INFO = Struct("=II")  # struct bpf_func_info: instruction, type
 _GLOBAL = 1  # BTF_FUNC_GLOBAL
 

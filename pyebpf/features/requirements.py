@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.specs.attach_point import KernelRequirement
     from pyebpf.uapi.bpf import MapType, ProgramType
 
-__all__ = ["lacking", "lacking_map", "lacking_program", "lacking_types"]
-
 
 def lacking(place: AttachSpec, doing: str, number: int) -> NotSupported | None:
     """The error for `doing` ("loading program p"), refused with errno `number`, where this kernel lacks `place`.

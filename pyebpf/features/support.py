@@ -7,8 +7,6 @@ from enum import Enum
 
 from pyebpf.uapi.errnos import ENOTSUPP
 
-__all__ = ["TRANSIENT_ERRNOS", "Support", "from_errno", "from_refusal"]
-
 
 class Support(Enum):
     """Whether a kernel has a feature. UNKNOWN: the probe lacked a privilege or memory to tell, which is not kept."""

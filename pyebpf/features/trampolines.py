@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import Btf
 
-__all__ = ["LOADING", "TRAMPOLINES"]
-
 #: Of the kernel's own, to try trampolines on: they run only when it is asked to test a program.
 _TEST, _TEST_RESULT = "bpf_fentry_test1", "bpf_modify_return_test"
 #: A hook that hardly ever is asked, with the function that asks.

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.btf import Btf
 
-__all__ = [
-    "XDP_FLAGS",
-    "growing_hash",
-    "helper",
-    "kernel_function",
-    "map_type",
-    "program_type",
-    "sleepable_map",
-    "xdp_flag",
-]
-
 
 def program_type(type_: ProgramType, btf: Callable[[], Btf] | None) -> Support:
     """Whether programs of this type load."""

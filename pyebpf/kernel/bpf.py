@@ -21,33 +21,6 @@ from pyebpf.kernel.syscall import address_of, bpf
 from pyebpf.uapi.commands import Command
 from pyebpf.uapi.flags import BPF_F_REPLACE
 
-__all__ = [
-    "LoadResult",
-    "RunResult",
-    "btf_get_fd_by_id",
-    "btf_get_next_id",
-    "btf_load",
-    "enable_stats",
-    "iter_create",
-    "link_create",
-    "link_get_fd_by_id",
-    "link_get_next_id",
-    "link_update",
-    "map_create",
-    "map_get_fd_by_id",
-    "map_get_next_id",
-    "obj_get",
-    "obj_get_info_by_fd",
-    "obj_pin",
-    "prog_attach",
-    "prog_detach",
-    "prog_get_fd_by_id",
-    "prog_get_next_id",
-    "prog_load",
-    "prog_test_run",
-    "raw_tracepoint_open",
-]
-
 _LOAD_ATTEMPTS = 5
 
 

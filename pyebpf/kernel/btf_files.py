@@ -9,8 +9,6 @@ from struct import Struct
 
 from pyebpf.errors import NotFound, NotSupported, closest
 
-__all__ = ["btf_modules", "kernel_build_id", "read_btf"]
-
 _DIRECTORY = "/sys/kernel/btf"
 _NOTES = "/sys/kernel/notes"
 _NOTE = Struct("=III")  # Elf64_Nhdr: n_namesz, n_descsz, n_type

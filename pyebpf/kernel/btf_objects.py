@@ -11,8 +11,6 @@ from pyebpf.kernel.errors_in_words import kernel_error
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["module_btf"]
-
 
 def module_btf(name: str) -> Descriptor:
     """The BTF object of a kernel module, for attach_btf_obj_fd and fd_array (since Linux 5.11).

@@ -19,8 +19,6 @@ from pyebpf.kernel.descriptor import Descriptor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["cached", "open_folder"]
-
 _MAGIC = b"pyebpf-cache-4\n"
 _CHECKSUM_SIZE = 32
 _LARGEST = 64 << 20  # bytes; the index of a kernel's BTF has 1.5 MB

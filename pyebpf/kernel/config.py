@@ -6,8 +6,6 @@ import gzip
 import os
 import re
 
-__all__ = ["read_config"]
-
 _OWN = "/proc/config.gz"
 _SIGNATURE = "/proc/version_signature"
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)

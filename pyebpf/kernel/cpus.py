@@ -6,8 +6,6 @@ from functools import cache
 
 from pyebpf.errors import MalformedData
 
-__all__ = ["online_cpus", "parse_cpu_list", "possible_cpus"]
-
 _DIRECTORY = "/sys/devices/system/cpu"
 _MAX_ELEMENTS = 1 << 20
 

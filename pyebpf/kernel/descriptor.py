@@ -11,8 +11,6 @@ from pyebpf.closing import Closing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Descriptor", "open_descriptors"]
-
 _open: dict[int, str] = {}
 
 

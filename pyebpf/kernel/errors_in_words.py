@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from os import PathLike
 
-__all__ = ["TRACING", "is_refusal_of_privilege", "is_unsupported", "kernel_error", "pin_error"]
-
 TRACING: tuple[str, ...] = ("CAP_BPF", "CAP_PERFMON")
 """Capabilities that tracing programs need."""
 

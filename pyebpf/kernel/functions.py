@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.kernel.tracefs import Tracefs
 
-__all__ = ["Traceable", "glob", "is_pattern", "kprobe_blacklist"]
-
 #: Lines of available_filter_functions with a module have it in brackets; those of ..._addrs have an address before.
 _LINE = rb"^(?:([0-9a-f]{16}) )?(%s)(?: \[(%s)\])?$"
 _NAME = rb"[^ \n]+"

@@ -27,8 +27,6 @@ from pyebpf.kernel.removals import REMOVALS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Removal", "guard"]
-
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from pyebpf.kernel.guard_process import main; main()"
 
 

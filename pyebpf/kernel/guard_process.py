@@ -17,8 +17,6 @@ import socket
 
 from pyebpf.kernel.removals import NEEDS, REMOVALS
 
-__all__ = ["main"]
-
 _MAX_ELEMENTS = 1 << 16
 _MAX_DESCRIPTORS = 8
 

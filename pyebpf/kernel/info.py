@@ -9,19 +9,6 @@ from pyebpf.kernel.bpf import btf_get_fd_by_id, obj_get_info_by_fd
 from pyebpf.kernel.syscall import address_of
 from pyebpf.uapi.bpf import LinkType, PerfEventType
 
-__all__ = [
-    "LinkInfo",
-    "MapInfo",
-    "ProgramInfo",
-    "btf_id",
-    "btf_name",
-    "link_info",
-    "link_info_bytes",
-    "map_info",
-    "program_info",
-    "raw_tracepoint_name",
-]
-
 # struct bpf_prog_info {
 #     __u32 type, id; __u8 tag[8]; __u32 jited_prog_len, xlated_prog_len; __u64 jited_prog_insns, xlated_prog_insns;
 #     __u64 load_time; __u32 created_by_uid, nr_map_ids; __u64 map_ids; char name[16]; __u32 ifindex, gpl_compatible:1;

@@ -7,8 +7,6 @@ import socket
 from pyebpf.errors import NotFound, closest
 from pyebpf.kernel.shortages import raise_shortage
 
-__all__ = ["has_interface", "interface_index", "interface_name"]
-
 
 def has_interface(name: str) -> bool:
     """Whether there is an interface of that name."""

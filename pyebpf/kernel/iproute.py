@@ -15,8 +15,6 @@ from pyebpf.kernel.rtnetlink import CLSACT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["add_bpf_filter", "add_clsact", "has_clsact", "iproute", "xdp_programs"]
-
 _ETH_P_ALL = 3
 _XDP_ATTACHED_MULTI = 4
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 
-__all__ = ["loaded_function"]
-
 
 def loaded_function(path: str, name: str) -> int | None:
     """The offset in the file of the function that the linker takes for `name`; None if this process has not loaded it.

@@ -12,20 +12,6 @@ from struct import Struct
 from pyebpf.kernel.syscall import address_of, bpf, bpf_once
 from pyebpf.uapi.commands import Command
 
-__all__ = [
-    "map_delete_batch",
-    "map_delete_elem",
-    "map_freeze",
-    "map_get_next_key",
-    "map_lookup_and_delete_batch",
-    "map_lookup_and_delete_elem",
-    "map_lookup_batch",
-    "map_lookup_elem",
-    "map_lookup_elem_in_place",
-    "map_update_batch",
-    "map_update_elem",
-]
-
 _LOOKUP_ELEM, _UPDATE_ELEM = Command.MAP_LOOKUP_ELEM, Command.MAP_UPDATE_ELEM
 _DELETE_ELEM, _GET_NEXT_KEY = Command.MAP_DELETE_ELEM, Command.MAP_GET_NEXT_KEY
 

@@ -15,8 +15,6 @@ from pyebpf.errors import NotPermitted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["again_without_limit", "shortage"]
-
 _LIMIT = resource.RLIMIT_MEMLOCK
 _NONE = resource.RLIM_INFINITY
 

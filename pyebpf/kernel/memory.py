@@ -9,8 +9,6 @@ from typing import Literal
 
 from pyebpf.closing import Closing
 
-__all__ = ["PAGE_SIZE", "Mapping"]
-
 PAGE_SIZE: int = mmap.PAGESIZE
 _FIXED_NOREPLACE = 0x100000  # MAP_FIXED_NOREPLACE, since Linux 4.17
 

@@ -8,8 +8,6 @@ from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.shortages import raise_shortage
 from pyebpf.kernel.syscall import address_of, syscall
 
-__all__ = ["cgroup2_mounts", "mount_points", "private_mount", "securityfs_file"]
-
 # fsconfig(2), fsopen(2), fsmount(2): include/uapi/linux/mount.h
 _FSOPEN_CLOEXEC, _FSMOUNT_CLOEXEC = 1, 1
 _FSCONFIG_CMD_CREATE = 6

@@ -11,8 +11,6 @@ from pyebpf.kernel.syscall import syscall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["in_network_namespace"]
-
 T = TypeVar("T")
 
 _CLONE_NEWNET = 0x4000_0000

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pyebpf.kernel.rtnetlink import BpfFilter
 
-__all__ = ["FINDERS", "OrphanedAttachment", "orphans"]
-
 
 class OrphanedAttachment(NamedTuple):
     """Something that a dead `owner` made: what and where, its name, and how to remove it (OSError)."""

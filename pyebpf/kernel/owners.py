@@ -18,8 +18,6 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["hold", "living_owners", "owned_name", "owner_of"]
-
 _PREFIX = "pyebpf_"
 # With the prefix it fills BPF_OBJ_NAME_LEN, which is 16 with the final zero.
 _FIRST, _OTHERS, _LENGTH = "abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789", 8

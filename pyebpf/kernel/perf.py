@@ -15,8 +15,6 @@ from pyebpf.uapi.perf_numbers import (
     PERF_FLAG_FD_CLOEXEC,
 )
 
-__all__ = ["enable", "open_probe", "pause_output", "perf_event_open", "pmu_type", "set_bpf"]
-
 _PMUS = "/sys/bus/event_source/devices"
 
 # struct perf_event_attr (PERF_ATTR_SIZE_VER1):

@@ -7,16 +7,6 @@ import os
 from pyebpf.dataclass import dataclass
 from pyebpf.kernel.shortages import raise_shortage
 
-__all__ = [
-    "CAPABILITIES",
-    "PidNamespace",
-    "effective_capabilities",
-    "has_capability",
-    "lockdown",
-    "pid_namespace",
-    "security_modules",
-]
-
 CAPABILITIES: dict[str, int] = {
     "CAP_NET_ADMIN": 12,
     "CAP_SYS_ADMIN": 21,

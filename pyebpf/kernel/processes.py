@@ -11,8 +11,6 @@ from pyebpf.errors import NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["check_exists", "missing_reason", "threads"]
-
 PROCESSORS = "/sys/devices/system/cpu/online"
 
 

@@ -11,8 +11,6 @@ from pyebpf.kernel.info import ProgramInfo, btf_bytes, map_info, program_info
 from pyebpf.kernel.syscall import address_of
 from pyebpf.uapi.flags import BPF_PSEUDO_CALL
 
-__all__ = ["ProgramDump", "dump_program", "helper_names"]
-
 _INFO_SIZE = 232
 # Offsets in struct bpf_prog_info; each pair is a count or length and the pointer that is given with it.
 _XLATED_LENGTH, _XLATED = 20, 32

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["REMOVALS"]
-
 #: Seconds that a removal waits for the kernel to let go of what its dead owner used.
 _PATIENCE = 30.0
 

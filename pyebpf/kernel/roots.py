@@ -19,8 +19,6 @@ from pyebpf.kernel.syscall import address_of, syscall
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["path_exists", "resolved", "split_root"]
-
 _ROOT = re.compile(r"/+proc/+(?:\d+|self|thread-self)/+(?:task/+\d+/+)?root(?=/|$)")
 # struct open_how { __u64 flags, mode, resolve; };
 _OPEN_HOW = Struct("=QQQ")

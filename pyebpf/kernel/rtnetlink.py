@@ -20,15 +20,6 @@ from pyebpf.kernel.descriptor import Descriptor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CLSACT",
-    "BpfFilter",
-    "bpf_filters",
-    "open_rtnetlink",
-    "remove_clsact_filter",
-    "set_xdp",
-]
-
 # struct nlmsghdr { __u32 len; __u16 type, flags; __u32 seq, pid; }; struct nlattr { __u16 len, type; };
 _HEADER, _ATTRIBUTE = Struct("=IHHII"), Struct("=HH")
 # struct ifinfomsg { __u8 family, pad; __u16 type; __s32 index; __u32 flags, change; };

@@ -10,8 +10,6 @@ from pyebpf.errors import KernelError
 if TYPE_CHECKING:
     from threading import Thread
 
-__all__ = ["SHORTAGES", "raise_shortage", "start_thread"]
-
 SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 """Errors that speak of limits of this process or of the machine: nothing follows from them about the kernel."""
 

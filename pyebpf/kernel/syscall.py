@@ -13,8 +13,6 @@ from pyebpf.uapi.errnos import ENOTSUPP
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["address_of", "bpf", "bpf_once", "syscall"]
-
 _libc = ctypes.CDLL(None, use_errno=True)
 _get_errno = ctypes.get_errno
 _calls = host().system_calls

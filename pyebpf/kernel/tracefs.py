@@ -12,8 +12,6 @@ from pyebpf.kernel.mounts import mount_points, private_mount
 from pyebpf.kernel.shortages import SHORTAGES, raise_shortage
 from pyebpf.uapi.errnos import errno_name
 
-__all__ = ["Tracefs"]
-
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 
 

@@ -7,8 +7,6 @@ import select
 from pyebpf.closing import Closing
 from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["Epoll", "writable_within"]
-
 
 class Epoll(Closing):
     """An epoll instance. `wait` gives the descriptors that are readable.

@@ -20,8 +20,6 @@ from pyebpf.kernel.syscall import syscall
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Ring", "XskMemory"]
-
 AF_XDP, SOL_XDP = 44, 283
 # Socket options, and where their rings are mapped.
 _MMAP_OFFSETS, _RX_RING, _TX_RING, _UMEM_REG, _FILL_RING, _COMPLETION_RING, _STATISTICS = range(1, 8)

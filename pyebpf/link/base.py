@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.objects import Program
 
-__all__ = ["Link", "attach_error"]
-
 
 class Link:
     """One attachment. `target` says to what ("tracepoint sched:sched_switch"), `how` by which interface of the kernel.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_cgroup"]
-
 _REMOVED = SpecificError(NotFound, "{target.path} is a control group that was removed{mounts}")
 _MESSAGES: ErrnoMessages = {
     errno.EBADF: SpecificError(NotFound, "{target.path} is not a control group of version 2{mounts}"),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     ErrnoMessages: TypeAlias = Mapping[int, "str | SpecificError"]
 
-__all__ = ["NEEDS", "SpecificError", "link_error", "make_link", "open_place"]
-
 #: Capabilities that attaching to a network takes.
 NEEDS = ("CAP_BPF", "CAP_NET_ADMIN")
 

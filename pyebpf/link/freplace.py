@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_replacement"]
-
 
 def attach_replacement(program: Program, target: Freplace, _: Host) -> Link:
     """Attach `program` (kind EXT) in place of the function that it was loaded for. Raises NotPermitted, KernelError."""

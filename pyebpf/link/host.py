@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pyebpf.kernel.functions import Traceable
     from pyebpf.kernel.tracefs import Tracefs
 
-__all__ = ["Host"]
-
 
 class Host:
     """This machine, for as long as something is attached to it. Closing it ends no attachment."""

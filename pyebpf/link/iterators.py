@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "IteratorLink", "attach_iterator"]
-
 # link_create: { __aligned_u64 iter_info; __u32 iter_info_len; } with union bpf_iter_link_info:
 #   struct { __u32 map_fd; } map;
 #   struct { enum bpf_cgroup_iter_order order; __u32 cgroup_fd; __u64 cgroup_id; } cgroup;

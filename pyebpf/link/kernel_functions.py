@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.symbols.search import SymbolText
 
-__all__ = ["NO_INSTRUCTION", "missing", "reason_against_probe", "without_trampoline"]
-
 NO_INSTRUCTION = "no instruction begins there"
 #: Arguments that every kernel's trampolines pass on.
 _LEAST_PASSED = 6

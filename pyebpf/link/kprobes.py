@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_kprobe", "attach_kprobe_event", "attach_kprobe_multi"]
-
-
 _numbers = itertools.count()
 
 

@@ -15,8 +15,6 @@ from pyebpf.uapi.bpf import LinkType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FoundLink", "described", "links", "program_type_name"]
-
 # The union of struct bpf_link_info, from offset 16.
 _UNION = 16
 _TWO, _ID_AND_TYPE, _NAME = Struct("=II"), Struct("=QI"), Struct("=QI")

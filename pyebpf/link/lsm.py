@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_lsm"]
-
 
 def attach_lsm(program: Program, target: Lsm, _: Host) -> Link:
     """Attach `program` (kind LSM) to its hook. Raises NotSupported, NotPermitted, KernelError."""

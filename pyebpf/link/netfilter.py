@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_netfilter"]
-
 # The netfilter part of link_create: { __u32 pf, hooknum; __s32 priority; __u32 flags; }
 _OPTIONS = Struct("=IIiI")
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_clsact", "attach_tcx", "attach_xdp"]
-
-
 #: XDP_FLAGS_UPDATE_IF_NOEXIST, XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE of linux/if_link.h.
 _IF_NOEXIST = 1
 _MODES = {"": 0, "generic": 2, "native": 4}

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     #: `perf_event_open` of an event, which lacks `pid` (a thread) and `cpu`, one of them -1, and `new_threads`.
     Opener: TypeAlias = Callable[..., Descriptor]
 
-__all__ = ["ATTACH", "attach_breakpoint", "attach_events", "attach_perf_event"]
-
-
 _NO_NEW_THREADS = (
     "threads that the process starts from now on are left out: this kernel follows none without child processes "
     "(inherit_thread of perf_event_open(2), since Linux 5.13)"

@@ -11,8 +11,6 @@ from pyebpf.uapi.attach_types import AttachType
 if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["attach_event"]
-
 _NO_LINKS = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = [
-    "ATTACH",
-    "NO_NAMESPACE",
-    "SocketLink",
-    "attach_netns",
-    "attach_reuseport",
-    "attach_socket_filter",
-    "attach_sockmap",
-    "open_namespace",
-]
-
-
 # include/uapi/asm-generic/socket.h
 _SOL_SOCKET = 1
 _SO_DETACH_BPF = 27

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.objects import Program
     from pyebpf.objects.map import KernelMap
 
-__all__ = ["ATTACH", "attach_struct_ops"]
-
 _FIRST = bytes(4)  # the map's only key, 0
 
 

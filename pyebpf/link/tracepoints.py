@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_btf_tracepoint", "attach_raw_tracepoint", "attach_tracepoint", "prepare_tracepoint"]
-
 
 def prepare_tracepoint(target: Tracepoint, host: Host) -> None:
     """Read the tracepoint's number: a program that is attached already would see that its file is opened."""

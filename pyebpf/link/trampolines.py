@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_trampoline"]
-
 # The tracing part of link_create: { __u32 target_btf_id; __u64 cookie; }, padded to 8 bytes between.
 _COOKIE_OFFSET = 8
 

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.symbols.user_functions import ProbeOffset
 
-__all__ = [
-    "ATTACH",
-    "ProbeLocations",
-    "attach_places",
-    "attach_uprobe",
-    "attach_uprobe_multi",
-    "described",
-    "link_places",
-    "locate",
-    "raise_uprobe_error",
-]
-
-
 _MAX_NAMED = 5
 
 

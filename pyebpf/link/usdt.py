@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.objects import Program
 
-__all__ = ["ATTACH", "attach_usdt"]
-
 
 def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     """Attach `program` (kind KPROBE) to every place of a USDT probe.

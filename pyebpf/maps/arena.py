@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import Type
 
-__all__ = ["Arena", "base_name"]
-
 T = TypeVar("T")
 
 _MAX_PAGES = 1 << 20  # of the smallest size; where pages are larger, the loader refuses sooner

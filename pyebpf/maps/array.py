@@ -11,8 +11,6 @@ from pyebpf.uapi.flags import BPF_F_MMAPABLE
 if TYPE_CHECKING:
     from pyebpf.uapi.bpf import MapType
 
-__all__ = ["ArrayMap"]
-
 V = TypeVar("V")
 
 

@@ -18,8 +18,6 @@ from pyebpf.uapi.helper_ids import MAP_PEEK_ELEM
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["BloomFilter", "StoredBloomFilter"]
-
 T = TypeVar("T")
 
 

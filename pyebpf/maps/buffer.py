@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import Type
 
-__all__ = ["Buffer", "emitted", "record_type", "ring_size"]
-
 T = TypeVar("T")
 
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     #: A type, or a tuple of such.
     Of: TypeAlias = type[T] | tuple[Any, ...]
 
-__all__ = ["MapMethods"]
-
-
 DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
 

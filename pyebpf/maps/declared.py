@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["LoadedMap", "bpf_type"]
-
 
 class LoadedMap(Stored, MapPointer):
     """A declared map: an entity inside probes, Python values outside, while it is bound to a store."""

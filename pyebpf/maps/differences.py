@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.types.base import Type
 
-__all__ = ["check_counters", "gained"]
-
 
 def check_counters(map_name: str, kind: Type | None) -> None:
     """Raise InvalidValue unless a map's values are integers, or records and arrays of nothing but integers."""

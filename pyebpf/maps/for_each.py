@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.entries import MapEntries
     from pyebpf.builder.values.map_pointers import MapPointer
 
-__all__ = ["ForEachLoop", "for_each", "for_each_loop"]
-
 _CELL = 8
 
 #: Map types whose entries the helper iterates over.

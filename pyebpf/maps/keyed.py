@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.uapi.bpf import MapType
 
-__all__ = ["OUT_OF_RANGE", "HashMap", "KeyedMap"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")

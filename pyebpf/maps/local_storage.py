@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["NO_STORAGE", "Storage", "StoredStorage"]
-
 V = TypeVar("V")
 
 NO_STORAGE = "no memory for the value"

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["TrieMap"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

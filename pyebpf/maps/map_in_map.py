@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.maps.store import MapStore
     from pyebpf.specs import MapSpec
 
-__all__ = ["MapOfMaps", "StoredMapOfMaps"]
-
 K = TypeVar("K")
 M = TypeVar("M")
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.maps.store import Batch, MapStore
     from pyebpf.types import Type
 
-__all__ = ["PerCpuValues", "ReadMapping", "StoredMapping", "StoredObjectArray"]
-
 _MISSING: Any = object()
 
 K = TypeVar("K")

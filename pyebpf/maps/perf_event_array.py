@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import Struct
 
-__all__ = ["NO_ROOM", "PerfBuffer"]
-
 T = TypeVar("T")
 
 

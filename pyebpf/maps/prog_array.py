@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.module.probe import ProbeOwner
     from pyebpf.specs import AttachSpec
 
-__all__ = ["ProgramArray"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.uapi.bpf import MapType
 
-__all__ = ["Keyless", "QueueMap", "StoredQueue"]
-
 _MISSING: Any = object()
 
 T = TypeVar("T")

@@ -19,8 +19,6 @@ from pyebpf.uapi.helpers import HELPER_IDS
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["RedirectMap"]
-
 
 class RedirectMap(LoadedMap, StoredObjectArray[int]):
     """`bpf.devmap(size=N)`, `bpf.cpumap(size=N)`, `bpf.xskmap(size=N)`.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Struct, Type
 
-__all__ = ["NO_ROOM", "ByteRing", "RingBuffer", "RingBufferEntity"]
-
 T = TypeVar("T")
 
 NO_ROOM = "ring buffer full"

@@ -7,8 +7,6 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-__all__ = ["NOT_NEXT", "Merging", "SnapshotMapping"]
-
 #: No value of a map.
 NOT_NEXT = object()
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["SocketMap"]
-
 K = TypeVar("K")
 
 

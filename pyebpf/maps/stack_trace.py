@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.maps.store import MapStore
 
-__all__ = ["StackTraceMap"]
-
 _WORD = 8
 
 

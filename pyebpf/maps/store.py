@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.types import Struct, Type
 
-__all__ = ["Batch", "MapStore", "Stored", "each_entry"]
-
 #: Keys laid end to end, their values, how many.
 Batch: TypeAlias = tuple[bytes, bytes, int]
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Struct
 
-__all__ = ["TOO_SHORT", "UserRingBuffer"]
-
 V = TypeVar("V")
 
 TOO_SHORT = "record from user space too short"

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.errors import Location
 
-__all__ = ["Body"]
-
 
 class Body:
     """The code of one probe, built anew for each program that is made of it.

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.types import Struct
 
-__all__ = ["D", "DeclaredMap"]
-
 
 class DeclaredMap(Protocol):
     """A map of a module: a name, its own or to be given, and the specs of what is to be made."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
 
-__all__ = ["LazyMethod", "checked", "checked_methods"]
-
 _HAS_VARARGS, _HAS_KEYWORDS = 0x04, 0x08  # inspect.CO_VARARGS, CO_VARKEYWORDS
 _U64, _S64 = 1 << 64, 1 << 63
 

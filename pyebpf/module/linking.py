@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     #: Candidates that a kernel was found to refuse: by probe, number of its request and candidate, the reason.
     Excluded: TypeAlias = Mapping[tuple[str, int, str], str]
 
-__all__ = ["link_module"]
-
 
 def link_module(
     probes: Sequence[AnyProbe], maps: Sequence[DeclaredMap], target: Target, excluded: Excluded | None = None

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.target import Target
 
-__all__ = ["BaseModule"]
-
 
 class BaseModule:
     """Maps and probes of one program.

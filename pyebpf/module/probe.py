@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     AnyProbe: TypeAlias = "Probe[Any, Any]"
     Attacher: TypeAlias = Callable[[AnyProbe, tuple[object, ...], dict[str, object]], Attached]
 
-__all__ = ["Attachment", "Candidate", "Probe", "Request", "request_decorator"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.target import Target
 
-__all__ = ["BuiltProgram", "build_program"]
-
 
 @dataclass(frozen=True)
 class BuiltProgram:

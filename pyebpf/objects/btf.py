@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.kernel.descriptor import Descriptor
     from pyebpf.types import Type
 
-__all__ = ["map_types", "shared_btf"]
-
 #: The kernel's number of each; it gives none twice, and forgets one that nobody holds.
 _numbers: dict[bytes, int] = {}
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.specs import Code
 
-__all__ = ["DebugInfo", "debug_info"]
-
 # struct bpf_func_info { __u32 insn_off, type_id; };
 # struct bpf_line_info { __u32 insn_off, file_name_off, line_off, line_col; };
 _FUNC_INFO, _LINE_INFO = Struct("=II"), Struct("=IIII")

@@ -12,8 +12,6 @@ from pyebpf.uapi.errnos import ENOTSUPP
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["drain", "keys", "once", "read", "read_any", "read_each", "remove", "take", "update", "write"]
-
 _BATCH_BYTES = 1 << 20
 _FIRST_BATCH = 64  # below a bucket's population the kernel answers ENOSPC: doubled until it fits
 _READINGS = 4

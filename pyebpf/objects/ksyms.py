@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.kernel.descriptor import Descriptor
 
-__all__ = ["KernelSymbols"]
-
 _ADDRESSES = "/proc/kallsyms"
 #: A helper that no kernel has: libbpf's number for a call of what is missing, known from verifier logs.
 _NO_FUNCTION = 195896080

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pyebpf.objects.window import Window
     from pyebpf.types import Type
 
-__all__ = ["KernelMap", "Map", "holds_lock", "make_map"]
-
 _UNSIZED = 1 << 20
 
 

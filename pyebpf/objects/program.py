@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pyebpf.objects.map import KernelMap
     from pyebpf.specs import AttachSpec
 
-__all__ = ["Program"]
-
 # Bytes. Memory that the kernel writes nothing to costs nothing; a million steps need some 50 MiB.
 _FIRST_LOG, _MAX_LOG = 1 << 26, 1 << 29
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import Btf
 
-__all__ = ["table_bytes", "value_type"]
-
 #: Bytes of a pointer, in whose place the number of a program's descriptor stands.
 POINTER = 8
 

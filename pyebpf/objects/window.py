@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyebpf.objects.map import KernelMap
 
-__all__ = ["Window"]
-
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 

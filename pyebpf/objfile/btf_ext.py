@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import Btf
 
-__all__ = ["DebugInfo", "read_debug_info"]
-
 _MAGIC = 0xEB9F
 _FUNCTION, _LINE, _CORE = 8, 16, 16  # bytes of struct bpf_func_info, bpf_line_info, bpf_core_relo
 _COLUMN_BITS = 10

@@ -17,8 +17,6 @@ from pyebpf.dataclass import replace
 from pyebpf.errors import BtfError, InvalidValue, MalformedData, NotFound
 from pyebpf.objfile.matching import types_match
 
-__all__ = ["LOCAL_TYPE", "CoreRelocation", "apply", "describe"]
-
 # enum bpf_core_relo_kind
 _OFFSET, _SIZE, _EXISTS, _SIGNED, _LEFT_SHIFT, _RIGHT_SHIFT = range(6)
 LOCAL_TYPE, _TARGET_TYPE, _TYPE_EXISTS, _TYPE_SIZE, _ENUM_EXISTS, _ENUM_VALUE, _TYPE_MATCHES = range(6, 13)

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf, Node
     from pyebpf.elf.relocations import RelocatableFile
 
-__all__ = ["KCONFIG", "KernelConfig", "KernelConstants", "read_constants"]
-
 KCONFIG = ".kconfig"
 _OPTION = re.compile(r"^(CONFIG_\w+)=(.*?)\s*$", re.MULTILINE | re.ASCII)
 _NUMBER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|[0-9]+)", re.ASCII)

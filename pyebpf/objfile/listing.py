@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.asm.text import Syntax
     from pyebpf.elf.relocations import RelocatableFile, Relocation
 
-__all__ = ["list_section"]
-
 
 def list_section(whole: ElfObject, name: str, *, syntax: Syntax = "kernel", source: bool = True) -> str:
     """The text of one section, instructions as they are in the file: assembling it gives the same bytes.

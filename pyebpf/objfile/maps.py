@@ -27,20 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.elf.symbols import Symbol
     from pyebpf.types import Type
 
-__all__ = [
-    "ARENA_DATA",
-    "BTF_MAPS",
-    "ElfMaps",
-    "data_map",
-    "is_data",
-    "is_kernel_owned",
-    "is_legacy",
-    "map_name",
-    "read_contents",
-    "read_maps",
-    "read_pinned",
-]
-
 BTF_MAPS, LEGACY_MAPS = ".maps", "maps"
 ARENA_DATA = ".addr_space.1"
 """Section of the variables that lie in the arena."""

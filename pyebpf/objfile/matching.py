@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from pyebpf.btf import Array, Btf, Composite, Enum, Enum64, FuncProto, Fwd, Int, Node, Ptr, Union
 
-__all__ = ["types_match"]
-
 _DEEPEST = 32
 
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pyebpf.objfile.maps import ElfMaps
     from pyebpf.specs import AttachSpec, MapSpec
 
-__all__ = ["ElfObject", "ElfProgram", "read_object"]
-
 _LOW = 0xFFFF_FFFF
 _TEXT = ".text"
 _R_64_64, _R_64_32 = 1, 10

@@ -9,8 +9,6 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.flags import BPF_F_SLEEPABLE, BPF_F_XDP_HAS_FRAGS
 
-__all__ = ["Convention", "convention"]
-
 # Section names and the program type and attach type that they mean. A name ending in / may be
 # followed by a target; the mark ".s" is a sleepable program, ".frags" multi-buffer XDP.
 _ROWS = """

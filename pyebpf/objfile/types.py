@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.elf.headers import Section
     from pyebpf.elf.relocations import RelocatableFile
 
-__all__ = ["loadable"]
-
 _HEAD, _EXTERN, _GLOBAL = 12, 2, 1
 #: Bytes behind the three words of a type: of their own, and for each of its parts.
 _OWN = {Kind.INT: 4, Kind.ARRAY: 12, Kind.VAR: 4, Kind.DECL_TAG: 4}

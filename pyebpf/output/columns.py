@@ -20,8 +20,6 @@ from pyebpf.output.escape import escaped, fit, json_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["TIME", "Column", "Row", "plain"]
-
 #: The field of the time, which CSV and JSON have first in every record.
 TIME = "time"
 _FIELD = re.compile("[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["display_width", "escaped", "fit", "json_text", "text_of", "visible"]
-
 # `surrogateescape` turns the undecodable byte B into the code point U+DC00 + B.
 _ESCAPED_BYTE = range(0xDC80, 0xDD00)
 

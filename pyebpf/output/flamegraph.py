@@ -15,8 +15,6 @@ from pyebpf.output.escape import escaped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["flame_graph"]
-
 _WIDTH, _MARGIN, _HEIGHT, _TOP, _BOTTOM = 1200, 10, 16, 34, 24
 _CHARACTER = 7.0  # pixels of a 12-pixel monospaced font
 _MARKS = re.compile(r"_\[([kj])\]$")

@@ -17,8 +17,6 @@ from pyebpf.output.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Bucket", "Histogram", "linear", "log2", "log_linear"]
-
 STARS = 40
 _NARROW, _WIDE = 10, 20  # digits of a bound: up to 2**32, up to 2**64
 _LINE = 79

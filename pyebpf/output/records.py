@@ -7,8 +7,6 @@ from typing import Any
 
 from pyebpf.dataclass import fields
 
-__all__ = ["Record", "as_plain"]
-
 
 class Record:
     """The base of a tool's records that are dataclasses; a Struct has the same method by itself."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.output.columns import Column
 
-__all__ = ["drops_schema", "histogram_schema", "record_schema", "schema_of_lines", "stack_schema"]
-
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 

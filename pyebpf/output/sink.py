@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ReaderGone", "Sink", "silence", "waiting"]
-
 
 class ReaderGone(Exception):
     """The other end of the output was closed (`| head`)."""

@@ -10,8 +10,6 @@ from pyebpf.output.escape import json_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["speedscope"]
-
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pyebpf.output.sink import Sink
 
-__all__ = ["Frame", "Stack", "StackFormat", "StackPart", "fold", "folded_lines", "merged", "names", "write_stacks"]
-
 StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
 _JIT = "[jit]"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-__all__ = ["Timestamps"]
-
 _SECOND = 1_000_000_000
 _CLOCK = "%H:%M:%S"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.output.histogram import Histogram
     from pyebpf.output.sink import Sink
 
-__all__ = ["Format", "Intervals", "Records", "histogram_writer", "json_line", "table_writer"]
-
 Format = Literal["text", "csv", "json"]
 #: The text of an interval that has no histogram.
 NOTHING = "(nothing seen)"

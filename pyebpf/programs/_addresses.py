@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
 
-__all__ = ["endpoint", "ip_address"]
-
 
 def ip_address(version: int, four: int, six: bytes) -> IPv4Address | IPv6Address:
     """The address of a record that has room for both: `four` as a number, or the sixteen bytes of `six`."""

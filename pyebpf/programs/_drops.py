@@ -10,8 +10,6 @@ from pyebpf.tool import option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["EVENT", "NO_REASONS", "PREFIX", "ReasonFilter", "WithReasons", "reason_names", "reasons_option"]
-
 #: The tracepoint's record, whose fields are its arguments' names.
 EVENT = "struct trace_event_raw_kfree_skb"
 PREFIX = "SKB_DROP_REASON_"

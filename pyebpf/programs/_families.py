@@ -5,8 +5,6 @@ from __future__ import annotations
 import socket
 from functools import cache
 
-__all__ = ["family_name", "protocol_name"]
-
 
 @cache
 def _names(prefix: str) -> dict[int, str]:

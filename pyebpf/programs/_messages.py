@@ -10,8 +10,6 @@ from pyebpf.programs._sockets import MSG_PEEK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["READ", "WRITE", "Messages", "direction_name"]
-
 READ, WRITE = 0, 1
 
 

@@ -12,8 +12,6 @@ from pyebpf.programs._sockets import AF_UNSPEC, socket_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ACCEPT", "CONNECT", "call_name", "count_new_sockets"]
-
 CONNECT, ACCEPT = 0, 1
 
 

@@ -12,8 +12,6 @@ from pyebpf.tool import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Panel", "line_charts"]
-
 WIDTH, HEIGHT, HEAD = 900, 260, 32
 LEFT, RIGHT, TOP, BOTTOM = 80, 160, 30, 48
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.programs.tcplife import Session
 
-__all__ = ["Edge", "edges"]
-
 STYLE = 'rankdir=LR; node [shape=box, fontname="sans-serif"]; edge [fontname="sans-serif", fontsize=11];'
 
 

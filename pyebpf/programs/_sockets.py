@@ -14,21 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf import KernelObject
 
-__all__ = [
-    "AF_UNSPEC",
-    "MSG_PEEK",
-    "RESULT",
-    "accepted_from",
-    "address_columns",
-    "address_of",
-    "inode_of",
-    "is_ip",
-    "port_of",
-    "socket_of",
-    "socket_of_file",
-    "unix_name",
-]
-
 #: include/linux/socket.h: connect(2) to an address of this family ends an association.
 AF_UNSPEC = 0
 #: include/linux/socket.h: data that stays in the queue, and is received once more.

@@ -8,8 +8,6 @@ from pyebpf import TcpState
 from pyebpf.endpoints import with_port
 from pyebpf.tool import Column, ends_columns
 
-__all__ = ["IPPROTO_MPTCP", "IPPROTO_TCP", "IPPROTO_UDP", "joined_ends_columns", "state_name"]
-
 #: include/uapi/linux/in.h
 IPPROTO_TCP, IPPROTO_UDP = 6, 17
 #: Multipath TCP (since Linux 5.6).

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Counting = Callable[[Any, int], None]
 
-__all__ = ["Transfers"]
-
 FUNCTIONS = {
     IPPROTO_TCP: (("tcp_sendmsg",), ("tcp_recvmsg",)),
     IPPROTO_UDP: (("udp_sendmsg", "udpv6_sendmsg"), ("udp_recvmsg", "udpv6_recvmsg")),

@@ -22,8 +22,6 @@ from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, millis
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 LATENCY = "latency"
 
 #: include/linux/blk_types.h: enum req_op is the low 8 bits of cmd_flags, enum req_flag_bits what follows. Both are the

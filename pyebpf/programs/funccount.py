@@ -20,8 +20,6 @@ from pyebpf.tool import Column, Example, Record, SummaryTool, argument, dataclas
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["TOOL", "Count", "Options", "build", "open"]
-
 MAX_PROBES = 1000
 
 

@@ -13,8 +13,6 @@ from pyebpf import BPF, InvalidValue, Struct, char, comm, field, now, pid, ptr, 
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option, pid_option
 
-__all__ = ["TOOL", "Lookup", "Options", "build", "open"]
-
 RESOLVER = ("getaddrinfo", "gethostbyname", "gethostbyname2")
 
 

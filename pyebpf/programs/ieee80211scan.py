@@ -35,8 +35,6 @@ from pyebpf.tool import Column, EventTool, Example, Record, Stop, dataclass, eve
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Event", "Options", "build", "open"]
-
 STARTED, CHANNEL, COMPLETED, ABORTED, REFUSED = range(5)
 EVENTS = ("started", "channel", "completed", "aborted", "refused")
 #: enum nl80211_band, include/uapi/linux/nl80211.h

@@ -19,8 +19,6 @@ from pyebpf.tool import Column, DeviceOptions, EventTool, Example, dataclass, ev
 if TYPE_CHECKING:
     from ipaddress import IPv4Address, IPv6Address
 
-__all__ = ["TOOL", "Mark", "Options", "build", "open"]
-
 ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 #: ETH_P_8021Q, ETH_P_8021AD: of a packet with a tag that the device does not take out or put in.
 VLANS, VLAN_HEADER = (0x8100, 0x88A8), 4

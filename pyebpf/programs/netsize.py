@@ -19,8 +19,6 @@ from pyebpf.tool import DeviceOptions, Example, Histogram, SummaryTool, dataclas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 SIZES = "sizes"
 #: The book's names of the histograms, in the order of a packet's way in and out.
 NIC_RECEIVE, RECEIVE, SEND, NIC_SEND = range(4)

@@ -24,8 +24,6 @@ from pyebpf.tool import (
     time_unit,
 )
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 LATENCY = "latency"
 
 

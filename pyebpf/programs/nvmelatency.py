@@ -17,8 +17,6 @@ from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, milliseconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 LATENCY = "latency"
 ADMIN_QUEUE = 0
 

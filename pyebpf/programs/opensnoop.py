@@ -53,8 +53,6 @@ from pyebpf.tool import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Open", "Options", "build", "open"]
-
 #: TASK_COMM_LEN, less the NUL.
 LONGEST_NAME = 15
 

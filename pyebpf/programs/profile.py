@@ -19,8 +19,6 @@ from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 STACKS = 131_072
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
 

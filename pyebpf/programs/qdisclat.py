@@ -17,8 +17,6 @@ from pyebpf import BPF, InvalidValue, NotFound, u64
 from pyebpf.in_flight import InFlight
 from pyebpf.tool import Example, SummaryTool, argument, dataclass, histograms_of, milliseconds_option, time_unit
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 #: Disciplines whose functions are not NAME_enqueue and NAME_dequeue, and whose module is not sch_NAME.
 FUNCTIONS = {"codel": "codel_qdisc", "fq_pie": "fq_pie_qdisc", "pie": "pie_qdisc"}
 #: Functions that choose the next packet when the discipline above looks at it, which then does not call the dequeue

@@ -20,8 +20,6 @@ from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass, option
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Dropped", "Options", "build", "open"]
-
 
 class Site(Struct):
     """Key of the counts."""

@@ -13,8 +13,6 @@ from pyebpf import BPF, u64
 from pyebpf.in_flight import InFlight
 from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 LIFESPAN = "lifespan"
 #: Functions that return a new buffer. Some call others of these, or have them inlined; the last return counts.
 MAKERS = (

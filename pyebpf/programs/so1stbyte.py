@@ -17,8 +17,6 @@ from pyebpf.programs._messages import Messages
 from pyebpf.programs._sockets import AF_UNSPEC, inode_of, is_ip, socket_of
 from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option, time_unit
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 
 class Key(Struct):
     """Key of a histogram: the name of the process that read."""

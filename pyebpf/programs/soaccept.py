@@ -16,8 +16,6 @@ from pyebpf.programs._families import family_name
 from pyebpf.programs._sockets import RESULT, accepted_from, is_ip, socket_of
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option
 
-__all__ = ["TOOL", "Accept", "Options", "build", "open"]
-
 
 class Accept(Struct):
     """A call that returned: `result` is the new descriptor or an error number negated; time in nanoseconds."""

@@ -19,8 +19,6 @@ from pyebpf.tool import Column, Example, Record, SummaryTool, TaskOptions, datac
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Count", "Options", "build", "open"]
-
 
 class Key(Struct):
     """Key of a count: a process, a direction, and the socket's properties; port 0 for none."""

@@ -13,8 +13,6 @@ from pyebpf.filters import TaskFilter
 from pyebpf.programs._messages import Messages, direction_name
 from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 
 class Key(Struct):
     """Key of a histogram: the process's name, and the direction."""

@@ -18,8 +18,6 @@ from pyebpf.tool import Column, Example, Record, SummaryTool, TaskOptions, datac
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Count", "Options", "build", "open"]
-
 CALLS = ("accept", "accept4", "bind", "connect", "listen", "socket", "socketpair")
 MESSAGES = ("sock_recvmsg", "sock_sendmsg")
 EVENTS = (*CALLS, *MESSAGES)

@@ -15,8 +15,6 @@ from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import RESULT, address_columns
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option
 
-__all__ = ["TOOL", "Connect", "Options", "build", "open"]
-
 
 class Connect(Struct):
     """A call that returned: `result` is 0 or an error number negated; times in nanoseconds."""

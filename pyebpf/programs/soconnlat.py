@@ -21,8 +21,6 @@ from pyebpf.tool import (
     time_unit,
 )
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 
 class Key(Struct):
     """Key of a histogram: the process, and the number of the stack by which it connected."""

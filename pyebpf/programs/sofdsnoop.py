@@ -33,8 +33,6 @@ from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import inode_of, socket_of
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
 
-__all__ = ["TOOL", "Options", "PassedDescriptor", "build", "open"]
-
 #: include/linux/socket.h: control messages that pass descriptors, and how many there may be in one (include/net/scm.h).
 SOL_SOCKET, SCM_RIGHTS, SCM_MAX_FD = 1, 1, 253
 #: Kinds of control messages of UNIX sockets: descriptors, credentials, security labels, pidfds. Each is there once.

@@ -17,8 +17,6 @@ from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import AF_UNSPEC, accepted_from, address_columns, socket_of
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
 
-__all__ = ["TOOL", "Options", "Session", "build", "open"]
-
 CONNECTED, ACCEPTED = 0, 1
 
 

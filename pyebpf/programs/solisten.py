@@ -14,8 +14,6 @@ from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import RESULT, address_of, is_ip, port_of, socket_of, unix_name
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag
 
-__all__ = ["TOOL", "Listen", "Options", "build", "open"]
-
 
 class Listen(Struct):
     """A call that returned: `result` is 0 or an error number negated, `limit` the backlog that the socket has now."""

@@ -17,8 +17,6 @@ from pyebpf.programs._families import protocol_name
 from pyebpf.programs._new_sockets import call_name, count_new_sockets
 from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of, dataclass
 
-__all__ = ["TOOL", "Key", "Options", "build", "open"]
-
 
 class Key(Struct):
     """Key of a count: the call, 0 for connect(2) and 1 for accept(2), the socket's properties, and the process."""

@@ -30,8 +30,6 @@ from pyebpf.tool import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "Overflow", "build", "open"]
-
 #: Tracepoints by the numbers of their events.
 EVENTS = ("sock_rcvqueue_full", "sock_exceed_buf_limit", "udp_fail_queue_rcv_skb")
 QUEUE_FULL, LIMIT_EXCEEDED, UDP_FULL = range(3)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, Struct, cast, now, u16, u64
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option
 
-__all__ = ["TOOL", "Options", "Reply", "build", "open"]
-
 #: include/uapi/linux/in.h, icmp.h, icmpv6.h
 IPPROTO_ICMP, IPPROTO_ICMPV6 = 1, 58
 ICMP_ECHO, ICMP_ECHOREPLY = 8, 0

@@ -34,9 +34,6 @@ from pyebpf.tool import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Count", "Options", "build", "open"]
-
-
 LARGEST_ERROR = 4095  # MAX_ERRNO of include/linux/err.h
 MOST_CALLS = 1024
 

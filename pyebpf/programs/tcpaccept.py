@@ -15,8 +15,6 @@ from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import Column, EventTool, Example, SocketOptions, TaskOptions, dataclass, events_of
 
-__all__ = ["TOOL", "Accept", "Options", "build", "open"]
-
 
 class Accept(Struct):
     """An accepted connection; time in nanoseconds of time.monotonic_ns()'s clock.

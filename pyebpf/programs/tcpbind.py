@@ -16,8 +16,6 @@ from pyebpf.programs._sockets import RESULT, is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_MPTCP, IPPROTO_TCP
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, option
 
-__all__ = ["TOOL", "Bind", "Options", "build", "open"]
-
 
 class Bind(Struct):
     """A call that returned: `result` is 0 or an error number negated, `asked` the port that the process gave."""

@@ -21,8 +21,6 @@ from pyebpf.tool import Example, Histogram, SocketOptions, SummaryTool, TaskOpti
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 SEND, RECEIVE = 0, 1
 
 

@@ -27,8 +27,6 @@ from pyebpf.tool import (
     flag,
 )
 
-__all__ = ["TOOL", "Connect", "Options", "Pair", "build", "open"]
-
 
 class Opened(Struct):
     """Key of the opens: the address of a `struct sock`."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Address, IPv6Address
 
-__all__ = ["TOOL", "Drop", "Options", "build", "open"]
-
 ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 IPV6_HEADER = 40
 #: The reason of what a socket's queues hold when it is closed. Older kernels have none for it.

@@ -15,8 +15,6 @@ from pyebpf.filters import SocketFilter
 from pyebpf.in_flight import InFlight
 from pyebpf.tool import Example, SocketOptions, SummaryTool, dataclass, flag, histograms_of, milliseconds_option
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 
 @dataclass(frozen=True)
 class Options(SocketOptions):

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Address, IPv6Address
 
-__all__ = ["TOOL", "Options", "Session", "build", "open"]
-
 AF_INET6 = 10
 #: enum sock_flags of include/net/sock.h: the peer's FIN was received.
 SOCK_DONE = 1

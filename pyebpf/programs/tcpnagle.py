@@ -31,8 +31,6 @@ from pyebpf.tool import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 #: include/net/tcp.h: TCP_NAGLE_OFF, TCP_NAGLE_CORK, TCP_NAGLE_PUSH
 FLAGS = ("OFF", "CORK", "PUSH")
 

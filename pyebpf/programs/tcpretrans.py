@@ -25,8 +25,6 @@ from pyebpf.tool import (
     flag,
 )
 
-__all__ = ["TOOL", "Flow", "Options", "Retransmit", "build", "open"]
-
 #: include/net/inet_connection_sock.h: the timer that runs, while a tail loss probe is sent.
 ICSK_TIME_LOSS_PROBE = 5
 

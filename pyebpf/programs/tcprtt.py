@@ -18,8 +18,6 @@ from pyebpf.tool import Example, Histogram, SocketOptions, SummaryTool, dataclas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "build", "open"]
-
 
 class Host(Struct):
     """Key of the histograms: ends of which only the remote address is kept; nothing if there is one for all."""

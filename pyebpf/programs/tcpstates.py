@@ -16,8 +16,6 @@ from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, state_name
 from pyebpf.tool import Column, EventTool, Example, SocketOptions, dataclass, ends_columns, events_of, flag
 
-__all__ = ["TOOL", "Change", "Options", "build", "open"]
-
 
 class Change(Struct):
     """A change of state, at `time`; `since` is the time of the socket's change before, 0 if that was not seen."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Address, IPv6Address
 
-__all__ = ["TOOL", "Drop", "Options", "build", "open"]
-
 ETH_P_IP = 0x0800
 #: An IPv4 address as IPv6 addresses stand for it, in the lower half.
 MAPPED = 0xFFFF << 32

@@ -15,8 +15,6 @@ from pyebpf.programs._tcp import IPPROTO_TCP, joined_ends_columns
 from pyebpf.programs._transfers import Transfers
 from pyebpf.tool import Column, Example, Record, SocketOptions, SummaryTool, TaskOptions, dataclass, load_average
 
-__all__ = ["TOOL", "Options", "Traffic", "build", "open"]
-
 
 class Flow(Struct):
     """Key of the counts: a process's thread and a connection."""

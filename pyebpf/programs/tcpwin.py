@@ -33,8 +33,6 @@ from pyebpf.tool.files import write_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Options", "Window", "build", "open"]
-
 RECEIVED, AGAIN, NEW = 0, 1, 2
 EVENTS = ("rcv", "retrans", "new")
 #: TCP_INFINITE_SSTHRESH of include/net/tcp.h: no threshold yet.

@@ -16,8 +16,6 @@ from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_UDP
 from pyebpf.tool import Column, EventTool, Example, SocketOptions, TaskOptions, dataclass, events_of
 
-__all__ = ["TOOL", "Connect", "Options", "build", "open"]
-
 
 class Connect(Struct):
     """A socket that was connected; time in nanoseconds of time.monotonic_ns()'s clock."""

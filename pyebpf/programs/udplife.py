@@ -33,8 +33,6 @@ from pyebpf.tool import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TOOL", "Connection", "Options", "build", "open"]
-
 
 class Connection(Struct):
     """A connection that ended: bytes, and times in nanoseconds of time.monotonic_ns()'s clock."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import Choice, ModuleSpec
     from pyebpf.symbols.stacks import Symbols
 
-__all__ = ["BPF"]
-
 
 class BPF(Module):
     """Declares maps and probes (see `Module`), and runs them.

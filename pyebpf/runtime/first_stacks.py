@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.objects import KernelMap
 
-__all__ = ["make_ready"]
-
 _KEY = -4
 _FINISH = (build.mov64(build.R0, 0), build.exit_())
 

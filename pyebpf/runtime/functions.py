@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from pyebpf.link.host import Host
     from pyebpf.symbols.search import SymbolText
 
-__all__ = ["FunctionNames"]
-
 
 class FunctionNames:
     """A function's name by the address of its first byte.

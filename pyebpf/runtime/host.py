@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.target import LiveTarget
 
-__all__ = ["host_target"]
-
 #: Kind of the cache's entries: changes with the index's format.
 _INDEX = "btf-index-3"
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import AttachSpec, Choice, ModuleSpec, ProgramSpec
     from pyebpf.target import Target
 
-__all__ = ["Loaded"]
-
 
 class Loaded(Closing):
     """Owns every descriptor of a module. What attaching opens in common is opened once, and only if asked for.

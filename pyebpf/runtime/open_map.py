@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.objects import KernelMap
     from pyebpf.types import Type
 
-__all__ = ["open_map", "section_variables"]
-
 _PREFIX_LENGTH = 4  # bytes before an LPM key's data
 
 

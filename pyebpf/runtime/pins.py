@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.objects import KernelMap
     from pyebpf.specs import ModuleSpec
 
-__all__ = ["pin", "reopen", "unpin"]
-
-
 _KINDS = ("map_", "program_", "link_")
 _DIGEST = 16  # hexadecimal digits
 

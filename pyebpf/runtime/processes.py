@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.objects import KernelMap
     from pyebpf.symbols.process import Processes
 
-__all__ = ["ProcessWatch"]
-
 _PERIOD_MS = 100
 """A program may submit without waking anybody."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.symbols.frame import Frame
     from pyebpf.symbols.stacks import Symbols
 
-__all__ = ["Stacks"]
-
 
 class Stacks(StackTraceMap):
     """Stacks by the numbers of `kstack()` and `ustack()`: a mapping from numbers to addresses, and their names.

@@ -10,8 +10,6 @@ from pyebpf.builder.intrinsics.tracer_frames import RANGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["tracer_ranges"]
-
 _NEAR = 1 << 14
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["SYSCALL_PROGRAMS", "AttachSpec", "KernelRequirement"]
-
 
 @dataclass(frozen=True, slots=True)
 class KernelRequirement:

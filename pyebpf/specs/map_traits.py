@@ -28,8 +28,6 @@ from pyebpf.uapi.flags import (
     BPF_F_ZERO_SEED,
 )
 
-__all__ = ["FLAG_NAMES", "MAP_TRAITS", "Entries", "Key", "MapOperation", "MapTraits", "Value"]
-
 
 class Key(Enum):
     """Keys of a map; the text is the docs'."""

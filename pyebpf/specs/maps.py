@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.specs.map_traits import MapTraits
     from pyebpf.types import Type
 
-__all__ = ["MapSpec", "MapTypes", "map_size"]
-
 #: Types of keys and values that the kind fixes.
 _FIXED_KEYS: dict[Key, Type] = {Key.INDEX: U32, Key.DESCRIPTOR: S32, Key.CGROUP: U64}
 _FIXED_VALUES: dict[Value, Type] = {Value.DESCRIPTOR: U32, Value.SOCKET: U64, Value.DEVICE: U32, Value.PROCESSOR: U32}

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.specs.maps import MapSpec
     from pyebpf.uapi.bpf import ProgramType
 
-__all__ = ["Choice", "Code", "CodeTypes", "FunctionStart", "GlobalFunction", "ModuleSpec", "ProgramSpec", "kernel_name"]
-
 #: Bytes of a name in the kernel, without the NUL.
 LONGEST_NAME = BPF_OBJ_NAME_LEN - 1
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]")

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.kernel.functions import Traceable
 
-__all__ = ["other_names"]
-
 
 def other_names(
     reached: Traceable, listed: Collection[str], name: str, module: str, symbols: SymbolText | None = None

@@ -15,8 +15,6 @@ from pyebpf.symbols.files import ElfFile, open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["include_debug_symbols"]
-
 _FOLDER = "/usr/lib/debug"
 # What a distribution puts into .gnu_debugdata is some 100 kB; a file that claims more is not unpacked.
 _MAX_PACKED, _MAX_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26

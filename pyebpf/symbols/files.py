@@ -10,8 +10,6 @@ from pyebpf.elf.budget import PATIENCE
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import KernelError, MalformedData, NotFound, NotPermitted, check_argument
 
-__all__ = ["ElfFile", "open_regular"]
-
 
 def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     """Open a regular file for reading, and nothing else: a FIFO would wait for a writer, a device might do anything.

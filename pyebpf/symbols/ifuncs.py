@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyebpf.elf.symbols import ElfSymbols, Symbol
 
-__all__ = ["instead_of", "split_ifuncs", "summary"]
-
 _WHY = "chosen among several when a program starts (IFUNC)"
 _MAX_NAMED = 3
 

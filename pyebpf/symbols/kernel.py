@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from pyebpf.symbols.frame import Frame
 
-__all__ = ["FUNCTIONS", "KERNEL", "KernelSymbol", "KernelSymbols", "read_kallsyms"]
-
 KERNEL = "kernel"
 #: Types of symbols that are functions.
 FUNCTIONS = b"tTwW"

@@ -29,8 +29,6 @@ from pyebpf.symbols.mappings import read_mappings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["CachedLibrary", "find_binary", "parse_cache"]
-
 _OLD_MAGIC, _NEW_MAGIC = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 _OLD_HEADER, _OLD_ENTRY = 16, Struct("<iII")  # written for machines of one byte order only: those of today
 _NEW_HEADER, _NEW_ENTRY = 48, "iIIIQ"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["Mapping", "parse_mappings", "read_mappings"]
-
 # A process may have 65,530 mappings (vm.max_map_count), with names of 4 kB; those of code are a few hundred at most.
 _MAX_TEXT, _MAX_MAPPINGS = 1 << 22, 4096
 _DELETED = " (deleted)"

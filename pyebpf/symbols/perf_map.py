@@ -14,8 +14,6 @@ from pyebpf.symbols.files import open_regular
 if TYPE_CHECKING:
     from pyebpf.elf.budget import Room
 
-__all__ = ["PerfMap"]
-
 #: Bytes of a file that is looked at, read at one time, and of a line.
 _LARGEST, _PIECE, _LONGEST_LINE = 1 << 26, 1 << 20, 512
 #: About what a name takes in memory beside its characters.

@@ -13,8 +13,6 @@ from pyebpf.symbols.process import mount_namespace, open_mapped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["address_in_process"]
-
 
 def address_in_process(pid: int, symbol: str) -> int:
     """Address of a function or variable in a living process: "name", or "FILE:name" with the name of a mapped file.

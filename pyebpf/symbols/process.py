@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from pyebpf.elf.symbol_table import SymbolTable
 
-__all__ = ["Processes", "mount_namespace", "open_mapped"]
-
 _VDSO = "[vdso]"
 _LARGEST_VDSO, _MAX_VDSOS = 1 << 20, 64
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it

@@ -10,8 +10,6 @@ from pyebpf.symbols.kernel import FUNCTIONS, KernelSymbol, read_kallsyms
 if TYPE_CHECKING:
     from collections.abc import Container
 
-__all__ = ["SymbolText"]
-
 _FUNCTION = re.compile(rb"^([0-9a-f]+) [tTwW] ([^\t\n]+)", re.MULTILINE)
 _PADDING = (b"__pfx_", b"__cfi_")
 #: Letters that a misspelt name has in common with the one meant, at its beginning or its end.

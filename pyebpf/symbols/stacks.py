@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.symbols.frame import Frame
 
-__all__ = ["Symbols", "resolve_stack", "without_tracer"]
-
 #: Functions that run between a traced place and the program, by how their names begin. `__bpf_trace_` and
 #: `__traceiter_` are made by the macros of each tracepoint, `perf_syscall_` is one for all system calls; the
 #: trampolines of returns are architectures'.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.elf.symbols import ElfSymbols, Symbol
 
-__all__ = ["Functions", "ProbeOffset", "find_functions", "open_binary"]
-
 #: EM_X86_64 and EM_AARCH64 of e_machine.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PATTERN = frozenset("*?[")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf, Node
     from pyebpf.target.facts import TypeKind
 
-__all__ = ["convert"]
-
 POINTER_SIZE = 8
 # Pointers to pointers and arrays of arrays: the kernel stops at three.
 MAX_NESTING = 16

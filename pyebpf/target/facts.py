@@ -11,18 +11,6 @@ from pyebpf.target.schema import read
 if TYPE_CHECKING:
     from pyebpf.types.tracepoint import TracepointField
 
-__all__ = [
-    "KernelFunction",
-    "KernelMember",
-    "KernelParameter",
-    "KernelRawTracepoint",
-    "KernelType",
-    "KernelVariable",
-    "TypeKind",
-    "from_plain",
-    "to_plain",
-]
-
 TypeKind = Literal["void", "int", "float", "pointer", "array", "struct", "union", "enum", "function"]
 
 

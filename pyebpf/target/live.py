@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.types.tracepoint import TracepointFormat
 
-__all__ = ["LiveTarget"]
-
 _PER_CPU = ".data..percpu"
 STRUCT_KINDS = (Kind.STRUCT, Kind.UNION)
 ENUM_KINDS = (Kind.ENUM, Kind.ENUM64)

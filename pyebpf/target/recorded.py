@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from pyebpf.types.tracepoint import TracepointFormat
 
-__all__ = ["RecordedTarget", "Recorder"]
-
 VERSION = 1
 Fact = TypeVar("Fact")
 Asked = ParamSpec("Asked")

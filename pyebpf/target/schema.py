@@ -13,8 +13,6 @@ from pyebpf.errors import MalformedData
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["read"]
-
 _PLAIN: dict[str, tuple[type, str]] = {
     "str": (str, "a text"),
     "int": (int, "an integer"),

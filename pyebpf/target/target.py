@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.target.facts import KernelFunction, KernelParameter, KernelRawTracepoint, KernelType, KernelVariable
     from pyebpf.types.tracepoint import TracepointFormat
 
-__all__ = ["Target"]
-
 
 class Target(ABC):
     """The kernel that a program is compiled for: every fact comes through here, so that compiling is a pure function.

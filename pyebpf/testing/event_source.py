@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.vm import VmMap
     from pyebpf.vm.maps.user_ringbuf import UserRingBufferMap
 
-__all__ = ["EventSource", "UserRing"]
-
 
 class EventSource:
     """A ring buffer or perf event array as decoded records. Iterating ends when there are none left."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyebpf.vm import Machine, Result
     from pyebpf.vm.loaded import LoadedProgram
 
-__all__ = ["FunctionEvents", "PacketEvents", "Programs"]
-
 _WORD = (1 << 64) - 1
 _SLOT = 8
 _TRAMPOLINE_SLOTS = 14

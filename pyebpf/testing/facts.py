@@ -8,8 +8,6 @@ from pyebpf.dsl.module import Module
 from pyebpf.errors import check_argument
 from pyebpf.target import RecordedTarget, Recorder, Target
 
-__all__ = ["record", "recorded"]
-
 
 def record(*modules: Module, target: Target | None = None) -> str:
     """Compile modules for this machine (or for `target`) and return, as JSON, every fact that they asked for.

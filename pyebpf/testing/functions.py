@@ -13,8 +13,6 @@ from pyebpf.symbols.kernel import KERNEL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["FunctionAddresses", "SimulatedSymbols"]
-
 _KERNEL_TEXT = 0xFFFF_FFFF_8100_0000
 _USER_TEXT = 0x5555_5540_0000
 #: Between one function and the next: more than any function is long.

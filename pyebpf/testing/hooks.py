@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     FieldValue = int | bytes | list[int] | Mapping[str, "FieldValue"] | None
 
-__all__ = ["HookEvents", "Hooked"]
-
 _POINTER = 8
 
 

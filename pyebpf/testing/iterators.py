@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelParameter
     from pyebpf.types import Type
 
-__all__ = ["IteratorEvents"]
-
 _POINTER = 8
 _META = 32
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     Value = int | str | bytes | Mapping[str, "Value"] | list["Value"]
 
-__all__ = ["KernelMemory"]
-
 _FIRST_USER = 0x7F00_0000_0000
 _PAGE = 4096
 _POINTER = 8

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pyebpf.vm import Result
     from pyebpf.vm.loaded import LoadedProgram
 
-__all__ = ["Simulation"]
-
 _ARGUMENTS = 12
 _POINTER = 8
 #: Bytes at the start of every tracepoint's record.

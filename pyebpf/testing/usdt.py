@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.testing.kernel_objects import Value
     from pyebpf.vm import Result
 
-__all__ = ["UsdtEvents"]
-
 _WHOLE = 8
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyebpf.output.columns import Column
 
-__all__ = ["ends_columns"]
-
 
 def ends_columns(key: str = "ends", *, wide: bool = False, printed: bool = True) -> tuple[Column, ...]:
     """LADDR, LPORT, RADDR and RPORT of a record's `Endpoints`; `wide` has room for any IPv6 address.

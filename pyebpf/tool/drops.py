@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["in_words"]
-
 
 def in_words(dropped: Mapping[str, int], drop_labels: Mapping[str, str]) -> dict[str, int]:
     """Drops by reason without the tool's own names of maps and probes, which mean nothing to whoever runs it.

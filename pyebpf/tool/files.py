@@ -8,8 +8,6 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["write_file"]
-
 _MAX_LINKS = 40  # as many as the kernel follows (MAXSYMLINKS)
 #: Reasons that no file can be put in another's place, although the other may be written.
 _NO_NEIGHBOUR = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})

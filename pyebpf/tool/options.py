@@ -11,30 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import UnionType
 
-__all__ = [
-    "DeviceOptions",
-    "Kind",
-    "OptionSpec",
-    "SocketOptions",
-    "TaskOptions",
-    "argument",
-    "buffer_size",
-    "cgroup_option",
-    "check_number",
-    "comm_option",
-    "devices_option",
-    "failures_option",
-    "flag",
-    "interface_option",
-    "milliseconds_option",
-    "netns_option",
-    "option",
-    "pid_option",
-    "tid_option",
-    "time_unit",
-    "uid_option",
-]
-
 #: The object that the number of an option names; "" for one that need not exist yet: a user, a port.
 Kind = Literal["", "process", "thread", "processor"]
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyebpf.output.stacks import Stack
 
-__all__ = ["Events", "Reader", "Snapshot", "Stacks"]
-
 Yielded = TypeVar("Yielded")
 
 

@@ -17,8 +17,6 @@ from pyebpf.output.histogram import Histogram
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["check_annotation", "checked"]
-
 _WITH_COLUMNS = (
     "its snapshot gives histograms, and its columns are for records: leave columns out, or give records made of them"
 )

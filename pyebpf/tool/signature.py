@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.tool import AnyTool
 
-__all__ = ["described_open", "has_field"]
-
 _BUFFER = "bytes for events that wait to be read (--buffer)"
 #: The element of what a function is annotated to return: `Iterator[Count]`.
 _ELEMENT = re.compile(r"\w+\[(\w+)\]")

@@ -12,8 +12,6 @@ from pyebpf.output.records import as_plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["KERNEL_STACK", "USER_STACK", "Counted", "StackLabel", "counts_of", "histograms_of", "load_average"]
-
 
 @dataclass(frozen=True, slots=True)
 class StackLabel:

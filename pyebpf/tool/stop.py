@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-__all__ = ["Stop", "events", "events_of", "monotonic_time"]
-
 _SECOND = 1_000_000_000  # nanoseconds
 _LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
 # Seconds of processor time, and by the clock: on a busy machine the end is within a second, too.

@@ -12,8 +12,6 @@ from pyebpf.types.integers import U8
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ArrayType", "BytesType", "CharArray", "CharFactory", "ForeignCharArray", "array_of"]
-
 #: Longer ones could never stand in a map value or on the stack.
 MAX_LENGTH = 1 << 20
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import BtfBuilder
 
-__all__ = ["Type"]
-
 
 class Type(ABC):
     """A type of the language: immutable, compared by value, laid out as C lays it out on a 64-bit machine.

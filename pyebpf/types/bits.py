@@ -9,8 +9,6 @@ from pyebpf.errors import InvalidValue
 if TYPE_CHECKING:
     from typing import Self, overload
 
-__all__ = ["Bits", "bits"]
-
 
 class Bits:
     """`width` bits of the integer field `field`, from bit `shift` up; what they say is counted in `unit`s."""

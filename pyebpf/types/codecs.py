@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Assembler = Callable[[Iterator[tuple[Any, ...]], int], list[Any]]
 
-__all__ = ["assembler", "decoder", "encode_all", "slot_decoder", "slot_size"]
-
 Buffer = bytes | bytearray | memoryview
 
 

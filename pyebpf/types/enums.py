@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.btf import BtfBuilder
     from pyebpf.types.integers import IntType
 
-__all__ = ["EnumType"]
-
 
 class EnumType(Type):
     """`enum NAME`, stored as `integer`. In Python a member of `members`, an IntEnum; a plain int where none has it."""

@@ -11,8 +11,6 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ConstructType", "construct_type"]
-
 
 class ConstructType(Type):
     """Bytes that a construct object parses and builds in user space; to a program they are bytes without fields."""

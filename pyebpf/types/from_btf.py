@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf, Node
     from pyebpf.types.base import Type
 
-__all__ = ["bytes_of", "type_from_btf"]
-
 _MAX_SIZE = 1 << 20  # bytes of a key or value, far more than any kernel takes
 
 

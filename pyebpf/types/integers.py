@@ -11,24 +11,6 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "BE16",
-    "BE32",
-    "BE64",
-    "BOOL",
-    "INTEGERS",
-    "S8",
-    "S16",
-    "S32",
-    "S64",
-    "U8",
-    "U16",
-    "U32",
-    "U64",
-    "IntType",
-    "wrap",
-]
-
 _CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 

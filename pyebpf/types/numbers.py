@@ -11,8 +11,6 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FLOATS", "S128", "U128", "FloatType", "WideIntType"]
-
 _SIZE = 16
 
 

@@ -13,8 +13,6 @@ from pyebpf.types.integers import U64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PointerFactory", "PointerType"]
-
 
 class PointerType(Type):
     """An address of 8 bytes; `target` is a Type, `char` for a C string, or None for `void`."""

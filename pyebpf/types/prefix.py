@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import BtfBuilder
 
-__all__ = ["PrefixType", "ipv4_prefix", "ipv6_prefix", "prefix"]
-
 _LENGTH = 4
 _IPV4, _IPV6 = 4, 16
 _MAX_ADDRESS_SIZE = 256

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.btf import BtfBuilder
 
-__all__ = ["SpecialType", "SpinLock", "Timer", "has_special", "spin_lock", "timer", "work_queue"]
-
 
 class SpecialType(Type):
     """A kernel structure of `size` bytes, called `tag`, in a map's value."""

@@ -13,8 +13,6 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Field", "FieldSpec", "Struct", "StructType", "field", "type_of"]
-
 T = TypeVar("T")
 MISSING: Any = object()
 #: The attribute in which a Struct class keeps its fields' defaults, and the results of `field`.

@@ -23,8 +23,6 @@ from typing import Literal
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import FormatError, NotFound, closest
 
-__all__ = ["C_INTEGERS", "TracepointField", "TracepointFormat", "parse_format"]
-
 # Names whose width is the same in every Linux ABI of 64 bits: size in bytes, and whether signed. `char` is unsigned
 # here, as the kernel is built (-funsigned-char since Linux 6.2), and text in any case.
 C_INTEGERS: dict[str, tuple[int, bool]] = {

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.types.base import Type
 
-__all__ = ["TupleType"]
-
 
 class TupleType(StructType):
     """A record without a class, laid out as a Struct of the same fields; in Python its values are tuples."""

@@ -7,10 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = [
-    "AttachType",
-]
-
 
 class AttachType(IntEnum):
     """Attach types of programs. enum bpf_attach_type, members without BPF_."""

@@ -7,15 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = [
-    "LinkType",
-    "MapType",
-    "PerfEventType",
-    "ProgramType",
-    "StatsType",
-    "TaskFdType",
-]
-
 
 class MapType(IntEnum):
     """Kinds of maps. enum bpf_map_type, members without BPF_MAP_TYPE_."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ENOTSUPP", "errno_name"]
-
 ENOTSUPP = 524
 """Not supported. include/linux/errno.h keeps it inside, but bpf(2) returns it; the C library does not name it."""
 

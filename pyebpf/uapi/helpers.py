@@ -8,8 +8,6 @@ from pyebpf.dataclass import dataclass
 from pyebpf.errors import NotFound, closest
 from pyebpf.uapi.helper_table import GPL_ONLY, PROTOTYPES
 
-__all__ = ["HELPER_IDS", "Helper", "HelperParameter", "helper", "helper_name", "helper_release"]
-
 
 @dataclass(frozen=True, slots=True)
 class HelperParameter:

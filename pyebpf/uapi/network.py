@@ -7,11 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = [
-    "AddressFamily",
-    "TcpState",
-]
-
 
 class TcpState(IntEnum):
     """States of a TCP socket, `sk_state`; names without TCP_."""

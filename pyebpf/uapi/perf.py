@@ -7,18 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-__all__ = [
-    "Cache",
-    "CacheOp",
-    "CacheResult",
-    "Hardware",
-    "PerfType",
-    "ReadFormat",
-    "RecordType",
-    "SampleFormat",
-    "Software",
-]
-
 
 class PerfType(IntEnum):
     """The `type` of a perf event that is not a PMU's of its own. enum perf_type_id, members without PERF_TYPE_."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import FunctionStart
     from pyebpf.verifier.log import Explanation
 
-__all__ = ["fault_location"]
-
 _LOW = 0xFFFF_FFFF
 _CALLS = (Form.CALL_LOCAL, Form.LDDW_FUNCTION)
 

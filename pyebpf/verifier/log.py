@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.verifier.messages import VerifierMessage
 
-__all__ = ["Explanation", "describe", "explain", "has_states"]
-
 # 7: (79) r2 = *(u64 *)(r1 +8)      ; R1=ctx() R2_w=scalar()  -  3: BUG_ld_00, what is no instruction, in Linux 5.10
 _INSTRUCTION = re.compile(r"^(?P<slot>\d{1,10}): (?:\((?P<opcode>[0-9a-f]{2})\) |(?=BUG_\w+$))(?P<rest>.*)$")
 # 3: R0=scalar() R10=fp0  -  from 3 to 5: R0=...  -  frame1: R1=...  -  R6=... after "caller:"

@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from pyebpf.verifier.object_messages import OBJECT_ROWS
 
-__all__ = ["VERIFIER_MESSAGES", "VerifierMessage"]
-
 
 class VerifierMessage(NamedTuple):
     """One row of the table.

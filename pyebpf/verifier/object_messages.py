@@ -5,8 +5,6 @@ They stand before the others in the table: each names its subject, so that none 
 
 from __future__ import annotations
 
-__all__ = ["OBJECT_ROWS"]
-
 _R = r"(?P<register>R\d+)"
 _OBJECT = r"(bpf_(?!spin_lock)\w+|kptr|graph node)"
 

@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Report", "separate"]
-
 _TITLE = "Verification failed: "
 _HEADING = re.compile(r"[A-Z][A-Za-z ]{0,40}:")
 _SLOT = re.compile(r"\s*>>>\s+(\d{1,10}) \| \([0-9a-f]{2}\) ")

@@ -12,8 +12,6 @@ from pyebpf.vm.memory import Region
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SKB", "XDP", "Packet", "plain_context"]
-
 #: struct __sk_buff: name to offset; all are 4 bytes. `data`, `data_end` and `data_meta` read as addresses.
 SKB: Mapping[str, int] = {
     "len": 0, "pkt_type": 4, "mark": 8, "queue_mapping": 12, "protocol": 16, "vlan_present": 20, "vlan_tci": 24,

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pyebpf.vm.machine import Machine
 
-__all__ = ["KFUNCS"]
-
 _LOW = 0xFFFF_FFFF
 #: Bytes of a mask where NR_CPUS is 8192, as distributions have it; programs may load its words.
 _SIZE = 1024

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.asm import Instruction
 
-__all__ = ["FRAME_SIZE", "Block", "Function", "functions_of", "known_after"]
-
 FRAME_SIZE = 512
 #: The registers R0 to R10 that hold something, a bit each; above them a bit for each byte of the frame.
 REGISTERS = 11

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.vm.machine import Machine
 
-__all__ = ["KFUNCS"]
-
-
 _BITS_MOST = 511
 """BITS_ITER_NR_WORDS_MAX of kernel/bpf/helpers.c."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.vm.machine import Machine
 
-__all__ = ["KFUNCS", "acquired", "release"]
-
 
 def acquired(vm: Machine, address: int) -> int:
     """The address of an object, of which the program now holds one more reference."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.uapi.bpf import ProgramType
     from pyebpf.vm.machine import Machine
 
-__all__ = ["MAX_STEPS", "LoadedProgram"]
-
 MAX_STEPS = 100_000_000
 """Instructions after which a run is given up."""
 MAX_FRAMES = 8

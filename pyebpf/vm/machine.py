@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyebpf.vm.helpers.tunnels import TunnelKey
     from pyebpf.vm.sockets import Socket
 
-__all__ = ["Machine", "Result", "run"]
-
 Code = ProgramSpec | Sequence[Instruction | Label | Raw] | bytes
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["FIRST", "USER_END", "Memory", "Refusal", "Region"]
-
 #: Upper half of the first region's address: kernel addresses have their highest bit set.
 FIRST = 0x8000_0001
 USER_END = 1 << 47

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from ipaddress import IPv4Network
 
-__all__ = ["LOCAL_TABLE", "MAIN_TABLE", "Device", "Neighbour", "Route", "Routes"]
-
 LOCAL_TABLE, MAIN_TABLE, DEFAULT_TABLE = 255, 254, 253
 #: Kinds of routes that no packet is sent by.
 _ERRORS = ("blackhole", "unreachable", "prohibit", "throw")

@@ -9,8 +9,6 @@ number divided by -1 is itself, shift counts are taken modulo the width); kernel
 
 from __future__ import annotations
 
-__all__ = ["ATOMICS", "BINARY", "CONDITIONS", "UNARY", "divide_signed", "modulo_signed"]
-
 M = "0xffffffffffffffff"
 W = "0xffffffff"
 H = "0x8000000000000000"

@@ -14,8 +14,6 @@ from pyebpf.vm.memory import Region
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Socket", "Sockets"]
-
 _TYPES = {"tcp": (1, 6), "udp": (2, 17)}
 _FAMILIES = {4: AddressFamily.INET, 6: AddressFamily.INET6}
 _SIZE = 80

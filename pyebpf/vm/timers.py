@@ -9,8 +9,6 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from pyebpf.vm.maps import VmMap
 
-__all__ = ["Timer", "Timers"]
-
 
 @dataclass(slots=True)
 class Timer:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyebpf.asm import Instruction
     from pyebpf.vm.flow import Block, Function
 
-__all__ = ["SOURCE_NAME", "Translation", "translate"]
-
 SOURCE_NAME = "<eBPF program>"
 _LOW = 0xFFFF_FFFF
 _ALL = 0xFFFF_FFFF_FFFF_FFFF

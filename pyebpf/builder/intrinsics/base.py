@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["Intrinsic", "intrinsic"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
-__all__ = [
-    "ENTRY",
-    "callback",
-    "entry_arguments",
-    "function_number",
-    "loop",
-    "timer_function",
-]
-
 #: BPF_MAX_LOOPS.
 MAX_ITERATIONS = 1 << 23
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["DYNPTR_SIZE", "Dynptr", "dynptr"]
-
 #: struct bpf_dynptr.
 DYNPTR_SIZE = 16
 #: Functions that make a dynptr of a packet, by the kind of program (since Linux 6.4).

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["HelperFunction"]
-
-
 #: C's integer types, as parameters and results.
 _INTEGERS: dict[str, IntType] = {
     **{name: INTEGERS[name] for name in ("u16", "u32", "u64", "s32", "s64")},

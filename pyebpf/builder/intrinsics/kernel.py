@@ -16,22 +16,6 @@ from pyebpf.uapi.helper_ids import GET_CURRENT_TASK
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = [
-    "cast",
-    "container_of",
-    "current_task",
-    "enum",
-    "has_enum",
-    "has_field",
-    "has_function",
-    "has_tracepoint",
-    "kernel_string",
-    "ksym",
-    "sizeof",
-    "user",
-    "user_string",
-]
-
 
 def _text(p: ProgramBuilder, word_name: str, *arguments: Any) -> None:
     for argument in arguments:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import KernelFunction, KernelParameter, KernelType
 
-__all__ = ["ACQUIRES", "Acquired", "kfunc"]
-
 #: Functions that give an object which must be given back (KF_ACQUIRE), and the functions that do (KF_RELEASE).
 ACQUIRES = {
     "bpf_cgroup_acquire": "bpf_cgroup_release",

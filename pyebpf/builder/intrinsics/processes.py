@@ -20,8 +20,6 @@ from pyebpf.uapi.helper_ids import GET_CURRENT_COMM, MAP_DELETE_ELEM, MAP_LOOKUP
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["PROCESSES_MAP", "tell_process"]
-
 PROCESSES_MAP, _TOLD_MAP = ".processes", ".told"
 #: Bytes: 4,096 processes of 16 bytes each, and the same number of those that were told lately.
 _RING, _TOLD = 65_536, 4_096

@@ -10,8 +10,6 @@ from pyebpf.errors import OnlyInProbe
 if TYPE_CHECKING:
     from pyebpf.types import Struct
 
-__all__ = ["emit"]
-
 
 @intrinsic(lambda p, record: p.program_context.emit(p, record))
 def emit(record: Struct) -> None:

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
-__all__ = [
-    "ATTEMPTS",
-    "CLASSES",
-    "DEPTH",
-    "FULL",
-    "MAX_STACKS",
-    "MISSED",
-    "NO_MEMORY",
-    "kstack",
-    "limited",
-    "ustack",
-]
-
 #: Frames that are kept of a stack: PERF_MAX_STACK_DEPTH, the default of the sysctl kernel.perf_event_max_stack.
 DEPTH = 127
 #: Different stacks that are kept at most, of either class, unless a module says otherwise; and where the kernel cannot

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["comm", "cpu", "function_ip", "gid", "now", "pid", "process_number", "tid", "uid"]
-
 TASK_COMM_LEN = 16
 
 #: Types of programs that can ask for the traced function.

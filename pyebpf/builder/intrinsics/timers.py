@@ -17,8 +17,6 @@ from pyebpf.uapi.helper_ids import TIMER_CANCEL, TIMER_INIT, TIMER_SET_CALLBACK,
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["Timer"]
-
 #: CLOCK_MONOTONIC, what now() reads.
 CLOCK_MONOTONIC = 1
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MAX_FRAMES", "RANGES", "TRACER_MAP", "own_frames"]
-
 TRACER_MAP = ".tracer"
 #: Ranges of addresses, each a start and a size: `bpf_trace_run*`, and two for each of a few tracepoints.
 RANGES = 7

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.ssa.environment import Environment
 
-__all__ = ["Cleanup", "Edge", "Join", "Loop", "OpenBlock", "successors"]
-
 
 @dataclass(slots=True, eq=False)
 class OpenBlock:

@@ -11,8 +11,6 @@ from pyebpf.errors import OnlyInProbe
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Value
 
-__all__ = ["NEGATED", "All", "Always", "Any", "Compare", "NoPythonOperators", "Not", "Test", "negate"]
-
 #: The relation that holds exactly when the first does not. SET has none.
 NEGATED = {
     Relation.EQ: Relation.NE,

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.ir import Op, Value
     from pyebpf.errors import Location
 
-__all__ = ["Constants"]
-
 
 class Constants:
     """The constants that a function uses; `definitions` has them by their numbers, for its first block."""

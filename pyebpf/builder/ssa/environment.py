@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler.ir import Value
 
-__all__ = [
-    "S64_MAX",
-    "S64_MIN",
-    "Environment",
-    "Facts",
-    "Interval",
-    "Values",
-    "Variable",
-    "hull",
-    "invalidated",
-    "learn",
-    "merge",
-]
-
 V = TypeVar("V")
 #: The number of an entry's assignment.
 _order = itemgetter(0)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PersistentMap"]
-
 V = TypeVar("V")
 D = TypeVar("D")
 

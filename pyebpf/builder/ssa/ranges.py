@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.ssa.environment import Interval
 
-__all__ = ["always", "arithmetic", "quotient", "remainder", "shift"]
-
 _U64_MAX = (1 << 64) - 1
 
 #: With both sides of the range fixed, each relation is monotone or a question of membership.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Array", "Bytes", "KeptBytes", "element_lvalue", "equal_bytes", "equal_lvalues"]
-
 
 class Array(Reference):
     """A reference to an array in memory."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["OPERATIONS", "augment", "check", "operand"]
-
 #: Operators and the atomic operations that do them; a subtraction adds the negated number.
 OPERATIONS = {"+": "add", "-": "add", "&": "and", "|": "or", "^": "xor"}
 

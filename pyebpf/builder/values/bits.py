@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import StructType
 
-__all__ = ["bits_of", "changed_bits", "read_bits"]
-
 
 def bits_of(type_: StructType, name: str) -> Bits | None:
     """Return the bits of a field that the Struct's class calls `name`, if it has such."""

@@ -22,8 +22,6 @@ from pyebpf.types import S64
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["compare", "compare_in_chain", "contains", "maximum", "minimum"]
-
 #: More values than this, each compared with by an instruction of its own, are a map's work.
 _MAX_CANDIDATES = 1024
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["divide"]
-
 
 def divide(
     p: ProgramBuilder, operator: str, dividend: ir.Value, divisor: ir.Value, literal: int | None, *, unsigned: bool

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.values.map_pointers import MapPointer
 
-__all__ = ["MapEntries"]
-
 
 class MapEntries(Entity, NoPythonOperators):
     """`m.items()`, `m.keys()`, `m.values()`, or `m` itself: what a `for` goes over."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.environment import Interval
     from pyebpf.compiler import ir
 
-__all__ = ["Character", "Int", "choose", "constant", "number", "read_int", "relation"]
-
 _PLAIN = {"+": Op.ADD, "-": Op.SUB, "*": Op.MUL, "&": Op.AND, "|": Op.OR, "^": Op.XOR}
 
 _NO_OPERATOR = {

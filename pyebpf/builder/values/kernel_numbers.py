@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelType
     from pyebpf.types import IntType
 
-__all__ = ["check_width", "member_remedy", "refuse_struct"]
-
 #: Members that a message names; deeper structs than this are named by their own member.
 _NAMED = 6
 _DEEPEST = 4

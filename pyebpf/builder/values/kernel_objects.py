@@ -30,20 +30,6 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelMember, KernelType
     from pyebpf.types import Type
 
-__all__ = [
-    "KernelArray",
-    "KernelReference",
-    "address_as_int",
-    "as_number",
-    "cast",
-    "container_of",
-    "from_register",
-    "integer_type",
-    "plain_name",
-    "user",
-    "value_at",
-]
-
 #: Members whose value the verifier holds to be possibly NULL, so that it allows no load before a check (Linux commit
 #: 6fcd486b3a0a
 #: "bpf: Refactor RCU enforcement in the verifier." (in v6.4), BTF_TYPE_SAFE_RCU_OR_NULL, and the TRUSTED_OR_NULL ones

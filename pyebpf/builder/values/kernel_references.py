@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.target import KernelMember, KernelType
 
-__all__ = ["NullableReference", "WritableReference"]
-
 #: Structs in structs in structs, each at the beginning of the next.
 MAX_BASES = 8
 

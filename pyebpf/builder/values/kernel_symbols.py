@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["kernel_symbol"]
-
 
 class SymbolAddress(Int):
     """The address of a symbol of which BTF has no type."""

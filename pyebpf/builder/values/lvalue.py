@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = [
-    "COPY",
-    "Lvalue",
-    "alignment_of",
-    "assume_alignment",
-    "copy",
-    "movable",
-    "pieces",
-    "temporary",
-    "write_bytes",
-    "zero",
-]
-
-
 #: The origin of addresses in the copy of an array that is `fixed`, made to be read at run-time offsets.
 COPY = "a copy"
 

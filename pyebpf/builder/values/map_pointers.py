@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
 
-__all__ = ["InnerMap", "MapPointer"]
-
 
 class MapPointer(Entity):
     """A map. `name` is empty until it has one: its author's, or the one that a module gives it."""

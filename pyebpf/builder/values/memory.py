@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Space", "at_offset", "probe_read", "probe_read_string", "probe_read_value"]
-
 
 class Space(StrEnum):
     """Whose addresses they are: the author's word, since nothing in a number tells."""

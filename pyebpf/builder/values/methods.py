@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = ["Method", "invoke", "method_of"]
-
 
 class Method(Entity, NoPythonOperators):
     """`owner.name`, still to be called with `build(p, …)`."""

@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
 
-__all__ = [
-    "absolute",
-    "any_in_turn",
-    "binary",
-    "convert",
-    "evaluated",
-    "holds_entities",
-    "is_none",
-    "length",
-    "to_int",
-    "truth",
-    "unary",
-    "yields",
-]
-
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": python.add,
     "-": python.sub,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import IntType
 
-__all__ = ["Maybe", "Nothing", "OptionalInt", "bare", "nothing_of", "with_flag"]
-
 
 class OptionalInt(RunTimeValue):
     """A number, or None where `null_check` is NULL. Computing with it needs a check before."""

@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.types import StructType
 
-__all__ = [
-    "ANY",
-    "COMPARING",
-    "CONTAINING",
-    "EQUALITY",
-    "INDEXING",
-    "check_constructor",
-    "check_field",
-    "check_own",
-    "own_method",
-    "refusal",
-]
-
 
 def _special(names: str) -> frozenset[str]:
     return frozenset(f"__{name}__" for name in names.split())

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["MOVES", "ORIGIN", "inside", "invalidate_packet_pointers", "with_bounds_check"]
-
 #: The origin of packets' addresses, as maps are for those of their entries.
 ORIGIN = "packets: the packet"
 

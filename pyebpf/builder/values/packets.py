@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Packet", "metadata"]
-
 #: MAX_PACKET_OFF: further out the verifier believes no comparison.
 _FURTHEST = 0xFFFF
 #: Further out helpers that copy find nothing (net/core/filter.c, bpf_skb_load_bytes).

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
-__all__ = ["Pointer", "read_typed", "string_at"]
-
 
 class Pointer(RunTimeValue):
     """An address. Reading through it copies: a bad address gives zeros, so no None check is needed."""

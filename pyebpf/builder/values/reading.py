@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.special import SpecialField
     from pyebpf.types import Type
 
-__all__ = ["read"]
-
 
 def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Any:
     """Return the value of `type_` at `lvalue`; `part` says that it is in a record, a tuple, an array."""

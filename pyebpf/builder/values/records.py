@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
     from pyebpf.types.structs import Field
 
-__all__ = ["Record", "RecordLiteral", "StructConstructor", "is_fresh"]
-
 
 class Record(Reference):
     """A reference to a Struct in memory. Its fields are read and written where the source does."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["Reference", "copied", "is_overwritten", "note_change"]
-
 
 class Reference(RunTimeValue):
     """A value of `type` at `lvalue`. Names that share it are one value, as Python's; storing and emitting copies."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
 
-__all__ = ["element_offset", "is_index", "masked", "restated", "restated_if_computed"]
-
 _NOT_FOLLOWED = frozenset({Op.UDIV, Op.UMOD, Op.SDIV, Op.SMOD, Op.SWAP, Op.NEG, Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _SHIFTS = frozenset({Op.SHL, Op.LSHR, Op.ASHR})
 _FOLLOWED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.AND, Op.OR, Op.XOR, Op.REFINE})

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.values.references import Reference
 
-__all__ = ["find_bytes"]
-
 #: Bytes of a number.
 _WORD = 8
 

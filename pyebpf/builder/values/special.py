@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.types.special import SpecialType
 
-__all__ = ["TRACING_TYPES", "SpecialField", "SpinLock"]
-
 #: Kinds of programs that may interrupt any other: the verifier lets them use neither locks nor timers.
 TRACING_TYPES = ("KPROBE", "TRACEPOINT", "PERF_EVENT", "RAW_TRACEPOINT", "RAW_TRACEPOINT_WRITABLE")
 

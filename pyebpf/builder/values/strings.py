@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.types import Type
 
-__all__ = ["String", "StringSource"]
-
 _NO_OPERATOR = "strings are not put together or taken apart in a probe: emit the pieces as fields of their own"
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["TupleReference", "TupleValue", "built", "elements_of", "write_elements"]
-
 
 class TupleValue(RunTimeValue):
     """A tuple in a run-time variable: as many elements, each of one shape."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
-__all__ = ["integer", "write"]
-
 
 def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
     """Write `value` at address + offset as a `type_`."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Terminator, Value
     from pyebpf.compiler.passes.rewriting import Rule
 
-__all__ = ["RULES", "simplify"]
-
 _COMMUTATIVE = (Op.ADD, Op.MUL, Op.AND, Op.OR, Op.XOR)
 _MASKS = {0xFF: 1, 0xFFFF: 2, 0xFFFF_FFFF: 4}
 #: The result of each condition for equal operands.

@@ -15,8 +15,6 @@ from pyebpf.compiler.passes.rewriting import substitute, with_replaced
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Block, Function, Instruction, Value
 
-__all__ = ["STABLE_HELPERS", "is_stable", "merge_equal"]
-
 #: Helpers without arguments and effects that answer the same all through a run (enum bpf_func_id):
 #: get_current_pid_tgid, get_current_uid_gid, get_current_task, get_current_task_btf.
 STABLE_HELPERS = frozenset({14, 15, 35, 158})

@@ -11,9 +11,6 @@ from pyebpf.dataclass import replace
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Value
 
-__all__ = ["drop_dead"]
-
-
 #: Operations that do nothing but give their results. A load is not pure, since memory changes, but needs no doing.
 _WITHOUT_EFFECT = frozenset({op for op, info in OPS.items() if info.pure} | {Op.LOAD})
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler.ir import Function, Terminator, Value
 
-__all__ = ["constants", "only_constants", "tidy_flow"]
-
 
 def tidy_flow(function: Function) -> Function:
     """Thread jumps, drop what cannot be reached, merge straight lines, and put the blocks in reverse post-order."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.features import Features
     from pyebpf.compiler.ir import Function, Value
 
-__all__ = ["LACKING", "legalize"]
-
 
 def _magnitude(r: Rewriter, x: Value) -> tuple[Value, Value]:
     """The sign of x as 0 or -1, and |x|, which is below or equal to 2^63."""

@@ -11,8 +11,6 @@ from pyebpf.dataclass import replace
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function, Instruction
 
-__all__ = ["fold_memory"]
-
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
 _EXTENSIONS = frozenset({Op.ZEXT, Op.SEXT})
 #: Operations that this pass folds into accesses.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.ir import Op, Value
     from pyebpf.compiler.passes.rewriting import Rewriter
 
-__all__ = ["ANY", "ANYTHING", "BELOW", "CONST", "NUMBER", "OF", "POWER_OF_TWO", "SAME", "Bindings", "Pattern"]
-
 #: What a rule gets, by name.
 Bindings = dict[str, Any]
 

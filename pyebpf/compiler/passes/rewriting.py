@@ -38,18 +38,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler.passes.patterns import Bindings, Pattern
     from pyebpf.errors import Location
 
-__all__ = [
-    "EXCHANGED",
-    "INVERSE",
-    "Rewriter",
-    "Rule",
-    "Rules",
-    "rule",
-    "substitute",
-    "table",
-    "with_replaced",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:

@@ -14,8 +14,6 @@ from pyebpf.dataclass import replace
 if TYPE_CHECKING:
     from pyebpf.compiler.ir import Function
 
-__all__ = ["store_early"]
-
 _CALLS = frozenset({Op.CALL, Op.CALL_LOCAL, Op.CALL_KFUNC})
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.ATOMIC})
 #: Accesses of a slot that are looked at for one store. More would make the pass slower than linear.

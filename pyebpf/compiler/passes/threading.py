@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler.ir import Block, Function, Value
 
-__all__ = ["thread_known"]
-
 #: Dominating branches that are asked. More would make the pass slower than linear.
 _MAX_FACTS = 8
 #: Depth in the dominator tree to which values of a tested block may be used, for the same reason.

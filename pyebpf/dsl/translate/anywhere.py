@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.values.entity import RunTimeValue
     from pyebpf.dsl.translate.names import NameEntry, Names
 
-__all__ = ["AnywhereRecord", "anywhere", "anywhere_or_none", "are_joined", "check_alias", "record_by_turns"]
-
 
 class AnywhereRecord(Record):
     """A record by its address, on the stack or in a map."""

@@ -12,8 +12,6 @@ from pyebpf.dsl.tree import children, walk
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["assigned_names", "given_none", "loop_targets"]
-
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
     """Names that the nodes assign, in order, without those of functions inside."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.maps.for_each import ForEachLoop
     from pyebpf.types import IntType
 
-__all__ = ["body", "declared_type", "end_of_function", "pass_on", "return_statement", "returned_from"]
-
 #: A return value that lets things go on, for the message about a path without one.
 _VERDICTS = {
     ProgramType.XDP: "XDP_PASS",

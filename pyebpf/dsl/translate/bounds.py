@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["Bounded", "bounded", "leaves"]
-
 #: The verifier walks every iteration; more than this it would not finish.
 MAX_COUNTED = 1 << 16
 

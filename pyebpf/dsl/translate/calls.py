@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["call"]
-
 #: Functions of Python's that go over what they are given.
 _GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, dict, sorted, sum, min, max, any, all, enumerate, zip)
 _GO_OVER += (reversed, iter, filter, map)

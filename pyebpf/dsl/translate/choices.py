@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.types import Type
 
-__all__ = ["join_values", "leave"]
-
 
 def leave(f: Frame) -> Join:
     """End the current path at a join that is continued later."""

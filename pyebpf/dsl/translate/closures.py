@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["BoundFunction", "LocalFunction", "define", "is_plain", "local_function", "realized", "record_member"]
-
 
 class LocalFunction(Entity, NoPythonOperators):
     """A function made inside the probe: inlined where it is called, with the names around it as they are then."""

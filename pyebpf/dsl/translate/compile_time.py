@@ -28,18 +28,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = [
-    "COMPILE_TIME",
-    "check_called",
-    "check_held",
-    "compile_time",
-    "has_code",
-    "named",
-    "needs_events",
-    "python_value",
-    "uses_bpf",
-]
-
 #: The file of what Python evaluates for a probe.
 COMPILE_TIME = "<compile time>"
 

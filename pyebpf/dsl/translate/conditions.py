@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = [
-    "as_test",
-    "boolean",
-    "branch",
-    "comparison",
-    "decided",
-    "is_boolean",
-    "test_of",
-]
-
 COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),

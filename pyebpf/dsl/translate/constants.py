@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyebpf.compiler import ir
 
-__all__ = ["ConstantEntity", "run_time_method"]
-
 
 class ConstantEntity(RunTimeValue):
     """An entity in a run-time variable: nothing of it changes at run time but whether the name has it."""

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["BINARY", "attribute", "binary"]
-
-
 BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.maps.for_each import ForEachLoop
     from pyebpf.types import IntType
 
-__all__ = ["Frame", "LoopContext"]
-
 
 @dataclass(slots=True)
 class LoopContext:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.types import IntType
 
-__all__ = ["computed", "inline", "inline_local"]
-
 #: Calls written out in one program; ten levels of functions that call another twice are two thousand.
 _MAX_CALLS = 2048
 #: Functions that call each other, each written out in the one before.

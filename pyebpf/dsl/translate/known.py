@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["check_iterations", "checked", "raised", "said"]
-
 #: Elements of a tuple of tuples, one that stands in it twice counted twice.
 _MAX_NESTED = 1 << 16
 #: The same of a tuple with run-time values, each of which is a variable.

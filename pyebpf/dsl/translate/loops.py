@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
     from pyebpf.errors import Location
 
-__all__ = ["HANDLERS"]
-
 #: More iterations than this, written out, are surely a mistake.
 MAX_UNROLLED = 4096
 _NO_WAY_OUT = "this `while` has no way out: leave it by `break` or `return`, or write a test that fails"

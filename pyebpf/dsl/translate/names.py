@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.types import IntType
 
-__all__ = ["RETURN", "NameEntry", "NamePlace", "Names"]
-
 #: The name under which an inlined function keeps what it returns.
 RETURN = "<return value>"
 #: Texts that markers of places are given.

@@ -29,8 +29,6 @@ _WRITERS = ast.Call, ast.NamedExpr
 #: What neither calls nor writes, as most operands are.
 _STILL = frozenset([ast.Constant, ast.Name])
 
-__all__ = ["frozen", "may_change", "operands", "taken_before"]
-
 
 def operands(f: Frame, nodes: Sequence[ast.expr]) -> list[Any]:
     """The values of expressions that Python evaluates one after the other."""

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["EXPRESSIONS", "LATER", "PATTERNS", "STATEMENTS", "refuse"]
-
 _COMPREHENSION = "a comprehension over values known only at run time can't be built: write a `for` loop"
 
 #: Statements. Not here: those that `statements.py` translates.

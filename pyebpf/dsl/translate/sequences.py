@@ -30,17 +30,6 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = [
-    "OVER_SEQUENCES",
-    "comprehension",
-    "elements_of",
-    "first_of",
-    "lazily",
-    "listed",
-    "reduce_generator",
-    "spread",
-]
-
 Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 #: More iterations than this are a loop's work.

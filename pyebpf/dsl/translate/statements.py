@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["HANDLERS", "assign_target"]
-
-
 # -- assignment --------------------------------------------------------------------------------------------------------
 
 

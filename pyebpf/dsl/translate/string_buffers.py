@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["StringBuffers", "check_ascii", "string_room"]
-
 
 def string_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
     """Bytes that a string takes with its NUL: `room` if it has no size; 0 for what is not a string, or may be None."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 
-__all__ = ["look_up", "table_get", "table_item"]
-
 #: More numbers than this, each compared with the key, are a map's work.
 _MAX_KEYS = 256
 #: A dictionary is an array where at least a quarter of that has an entry.

@@ -17,8 +17,6 @@ from pyebpf.types import U64
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["EXPRESSIONS", "STATEMENTS", "Translator"]
-
 
 class Translator(Frame):
     """A function being translated; the files of this package call each other's handlers by its methods."""

@@ -21,8 +21,6 @@ from pyebpf.types import U64
 if TYPE_CHECKING:
     from pyebpf.dsl.translate.names import NameEntry, Names
 
-__all__ = ["elements_joined", "is_own_text", "mark_joined", "none_value", "optional_value", "own_memory"]
-
 
 def none_value(n: Names, name: str, entry: NameEntry) -> RunTimeValue:
     """None, as the name holds it."""

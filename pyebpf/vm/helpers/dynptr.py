@@ -16,8 +16,6 @@ from pyebpf.vm.memory import Region
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
-__all__ = ["Dynptr", "dynptr_at", "make_dynptr"]
-
 SIZE = 16
 MOST = (1 << 24) - 1
 """DYNPTR_MAX_SIZE of kernel/bpf/helpers.c."""

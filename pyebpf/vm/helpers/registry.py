@@ -9,8 +9,6 @@ from pyebpf.uapi.helpers import HELPER_IDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HELPERS", "emulates"]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 HELPERS: dict[int, Callable[..., Any]] = {}

@@ -12,8 +12,6 @@ from pyebpf.vm.memory import USER_END
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
-__all__ = ["formatted"]
-
 _LOW = 0xFFFF_FFFF
 _SIGN = 1 << 63
 _MAX_TEXT = 512

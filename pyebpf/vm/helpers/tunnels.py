@@ -20,8 +20,6 @@ from pyebpf.vm.helpers.registry import emulates
 if TYPE_CHECKING:
     from pyebpf.vm.machine import Machine
 
-__all__ = ["TunnelKey"]
-
 _LOW = 0xFFFF_FFFF
 _SET_FLAGS = BPF_F_TUNINFO_IPV6 | BPF_F_ZERO_CSUM_TX | BPF_F_DONT_FRAGMENT | BPF_F_SEQ_NUMBER | BPF_F_NO_TUNNEL_KEY
 #: sizeof(struct bpf_tunnel_key), and what earlier kernels took it for: up to `tunnel_ext`, `tunnel_label`, or only the

@@ -10,8 +10,6 @@ from pyebpf.vm.memory import ArenaRegion
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["PAGE", "ArenaMap"]
-
 PAGE = 4096
 _ARENA_BASE = 1 << 44
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pyebpf.vm.memory import Region
 
-__all__ = ["ArrayMap", "PerCpuArrayMap"]
-
 _INDEX = 4
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pyebpf.specs import MapSpec
     from pyebpf.vm.memory import Memory
 
-__all__ = ["VmMap", "exists_error"]
-
 
 class VmMap:
     """One map. Keys and values are bytes; values that programs reach live in regions of the machine's memory.

@@ -6,8 +6,6 @@ from pyebpf.uapi.errno_table import EINVAL, ENOENT
 from pyebpf.uapi.flags import BPF_ANY
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["BloomFilterMap"]
-
 
 class BloomFilterMap(VmMap):
     """BPF_MAP_TYPE_BLOOM_FILTER. The kernel's also finds some values that were never pushed, this one does not."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["CgroupArrayMap"]
-
 
 class CgroupArrayMap(VmMap):
     """BPF_MAP_TYPE_CGROUP_ARRAY: `groups` are ids of control groups by index."""

@@ -19,9 +19,6 @@ from pyebpf.vm.memory import Region
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HashMap", "LruHashMap", "LruPerCpuHashMap", "PerCpuHashMap"]
-
-
 E = TypeVar("E", Region, "list[Region]")
 
 

@@ -12,8 +12,6 @@ from pyebpf.vm.maps.base import VmMap
 if TYPE_CHECKING:
     from pyebpf.vm.memory import Region
 
-__all__ = ["PerCpuStorageMap", "StorageMap"]
-
 
 class StorageMap(VmMap):
     """A value for each kernel object (task, socket, inode, control group), by the object's address."""

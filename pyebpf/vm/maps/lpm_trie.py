@@ -11,8 +11,6 @@ from pyebpf.vm.maps.base import VmMap, exists_error
 if TYPE_CHECKING:
     from pyebpf.vm.memory import Region
 
-__all__ = ["LpmTrieMap"]
-
 _PREFIX = 4
 
 

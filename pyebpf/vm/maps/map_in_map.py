@@ -11,8 +11,6 @@ from pyebpf.uapi.errno_table import E2BIG
 from pyebpf.uapi.flags import BPF_ANY
 from pyebpf.vm.maps.base import VmMap, exists_error
 
-__all__ = ["MapOfMaps"]
-
 
 class MapOfMaps(VmMap):
     """Array or hash of maps. `inner` are the maps by raw key, as user space sets them."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["PerfEventArrayMap"]
-
 
 class PerfEventArrayMap(VmMap):
     """A perf event array: what programs output, in `events` as (processor, bytes). Every processor has its event."""

@@ -9,8 +9,6 @@ from pyebpf.uapi.errno_table import E2BIG
 from pyebpf.uapi.flags import BPF_ANY
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["ProgramArrayMap"]
-
 _INDEX = 4
 
 

@@ -8,8 +8,6 @@ from pyebpf.uapi.errno_table import E2BIG, EINVAL
 from pyebpf.uapi.flags import BPF_ANY, BPF_EXIST
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["QueueMap", "StackMap"]
-
 
 class QueueMap(VmMap):
     """BPF_MAP_TYPE_QUEUE: first in, first out. kernel/bpf/queue_stack_maps.c."""

@@ -7,8 +7,6 @@ from collections import deque
 from pyebpf.vm.maps.base import VmMap
 from pyebpf.vm.memory import Region
 
-__all__ = ["RingBufferMap"]
-
 _HEADER = 8
 _MAX_RECORD = (1 << 32) // 4
 

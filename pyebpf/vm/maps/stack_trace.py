@@ -6,8 +6,6 @@ from pyebpf.uapi.errno_table import EEXIST, EINVAL, ENOENT
 from pyebpf.uapi.flags import BPF_ANY
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["StackTraceMap"]
-
 
 class StackTraceMap(VmMap):
     """BPF_MAP_TYPE_STACK_TRACE: frames by number, in as many 8-byte words as a value has, zeros behind them.

@@ -6,8 +6,6 @@ from collections import deque
 
 from pyebpf.vm.maps.base import VmMap
 
-__all__ = ["UserRingBufferMap"]
-
 
 class UserRingBufferMap(VmMap):
     """BPF_MAP_TYPE_USER_RINGBUF: `samples` are what user space has sent and no program has drained."""
