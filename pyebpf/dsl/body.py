@@ -27,7 +27,9 @@ CO_COROUTINE, CO_ASYNC_GENERATOR = 0x80, 0x200
 
 
 def plain_function(value: Any, decorator: str) -> FunctionType:
-    """The function that a decorator was put on. Raises InvalidValue for anything else."""
+    """The function that a decorator was put on. Raises InvalidValue for anything else; None are its parentheses."""
+    if value is None:
+        raise InvalidValue(f"@bpf.{decorator}() is used with parentheses: write @bpf.{decorator}, without them")
     if isinstance(value, FunctionType):
         if value.__code__.co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR):
             raise InvalidValue(f"@bpf.{decorator} decorates a plain function: a probe can't wait, leave out `async`")

@@ -46,7 +46,7 @@ class Module(DecoratorMethods, MapMethods):
 
     # -- functions that probes call --------------------------------------------------------------------------------
 
-    def subprogram(self, function: F) -> F:
+    def subprogram(self, function: F | None = None) -> F:
         """Compile a function once for each program that calls it (BPF-to-BPF).
 
         A plain function is written out at each call instead.
@@ -56,7 +56,7 @@ class Module(DecoratorMethods, MapMethods):
         entity: Any = PythonSubprogram(plain_function(function, "subprogram"))
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
-    def replaceable(self, function: F) -> F:
+    def replaceable(self, function: F | None = None) -> F:
         """A `subprogram` that another program may take the place of while this one is loaded, by `@bpf.freplace`.
 
         The verifier looks at it by itself, for any arguments. It has no context: it is given numbers only.

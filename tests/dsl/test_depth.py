@@ -132,6 +132,15 @@ def test_a_decorator_without_its_parentheses_says_so(decorator: str) -> None:
         run(f"@bpf.{decorator}\ndef probe(count):\n    pass\n", namespace())
 
 
+@pytest.mark.parametrize("decorator", ["subprogram", "replaceable"])
+def test_a_decorator_with_parentheses_too_many_says_so(decorator: str) -> None:
+    """It has no options."""
+    with pytest.raises(
+        InvalidValue, match=rf"@bpf\.{decorator}\(\) is used with parentheses: write @bpf\.{decorator}, "
+    ):
+        run(f"@bpf.{decorator}()\ndef f(count):\n    return count\n", namespace())
+
+
 ENDLESS = """
 class Endless:
     def __getattr__(self, name): return getattr(self, name + 'a')

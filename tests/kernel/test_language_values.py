@@ -106,6 +106,9 @@ BOTH = {
     "elements of a tuple of an array": (
         "def g(x):\n    ctx.numbers[2] = 100\n    return x\nt = tuple(g(x) for x in ctx.numbers); ctx.n = t[2]"
     ),
+    "the largest and the least of an array": (
+        "ctx.numbers[1] = 7; ctx.n = max(ctx.numbers); ctx.numbers[2] = 9; ctx.m = max(ctx.numbers) - min(ctx.numbers)"
+    ),
     "a list is that memory": "k = ctx.numbers; ctx.numbers[0] = 99; ctx.n = k[0]; k[1] = 98; ctx.m = ctx.numbers[1]",
 }
 

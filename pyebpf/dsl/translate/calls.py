@@ -13,9 +13,11 @@ from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.ssa.conditions import All, Always
 from pyebpf.builder.values import comparisons, operations
+from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.entity import Entity, NoPythonOperators, describe
 from pyebpf.builder.values.entries import MapEntries
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import KernelArray
 from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.builder.values.own_methods import ANY, own_method, refusal
 from pyebpf.builder.values.records import Record, RecordLiteral, StructConstructor
@@ -29,7 +31,7 @@ from pyebpf.dsl.translate.conditions import as_test
 from pyebpf.dsl.translate.expressions import attribute, binary
 from pyebpf.dsl.translate.inlining import computed, inline, inline_local
 from pyebpf.dsl.translate.operands import taken_before
-from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, first_of, listed, reduce_generator
+from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, first_of, listed, reduce_generator
 from pyebpf.dsl.translate.string_buffers import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
@@ -204,6 +206,13 @@ def _computes(f: Frame, callee: Any, given: list[Any]) -> bool:
     return all(is_plain(f, value) if isinstance(value, Entity) else not is_run_time(value) for value in given)
 
 
+def _of_array(f: Frame, arguments: list[Any]) -> list[Any]:
+    """The arguments of min() and max(); those of one array are its elements."""
+    if len(arguments) == 1 and isinstance(arguments[0], Array | KernelArray):
+        return elements_of(f, arguments[0]) or arguments
+    return arguments
+
+
 def _over(f: Frame, over: Callable[..., Any], callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     import inspect
 
@@ -336,8 +345,8 @@ class RunTimeRange(Entity, NoPythonOperators):
 
 
 _BUILT_IN: dict[Any, Callable[[Frame, list[Any]], Any]] = {
-    builtins.min: lambda f, arguments: comparisons.minimum(f.p, *arguments),
-    builtins.max: lambda f, arguments: comparisons.maximum(f.p, *arguments),
+    builtins.min: lambda f, arguments: comparisons.minimum(f.p, *_of_array(f, arguments)),
+    builtins.max: lambda f, arguments: comparisons.maximum(f.p, *_of_array(f, arguments)),
     builtins.abs: lambda f, arguments: operations.absolute(f.p, _one(f, "abs", arguments)),
     builtins.len: lambda f, arguments: operations.length(f.p, _one(f, "len", arguments)),
     builtins.bool: _bool,
