@@ -34,7 +34,8 @@ _CHANGES = words(
     __setattr__ __delattr__ __setitem__ __delitem__ __setstate__ __next__ send throw
     """
 )
-_ASSIGNING = (setattr, delattr)
+#: Built-in functions that change the attributes of an object.
+ASSIGNING = (setattr, delattr)
 _METHODS = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 #: A container with more elements than these is seen to change by its length.
 _FEW = 1024
@@ -73,7 +74,7 @@ def check_call(function: Any, arguments: Sequence[Any], keywords: Mapping[str, A
 
 def _changer(function: Any) -> str:
     """Name of a function that changes an object; empty for all others."""
-    if any(function is each for each in _ASSIGNING):
+    if any(function is each for each in ASSIGNING):
         return text_of(function)
     method = called_method(function)
     if method:

@@ -86,6 +86,7 @@ OUTER = "changes an outer object, once, at compile time, not on each event: keep
         ("operator.methodcaller('append', 4)(items) or 1", f"append() {CALLED}"),
         ("len([*map(items.append, (1, 2))])", f"append() {CALLED}"),
         ("len([*map(functools.partial(setattr, holder, 'z'), (1, 2))])", f"setattr() {CALLED}"),
+        ("len([setattr(holder, 'z', x) for x in (1, 2)])", f"setattr() {CALLED}"),
         ("found['a'].append(4) or 1", f"append() {CALLED}"),
         ("holder.items.append(4) or 1", f"append() {CALLED}"),
         ("hashlib.md5(b'').update(b'a') or 1", f"update() {CALLED}"),

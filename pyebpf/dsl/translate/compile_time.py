@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.values.entity import Entity
-from pyebpf.dsl.changes import Changing, Contents, is_iterator
+from pyebpf.dsl.changes import ASSIGNING, Changing, Contents, is_iterator
 from pyebpf.dsl.depth import as_deep_as_c_allows
 from pyebpf.dsl.guarded import NAME, PROBE_GUARD, guarded_expression
 from pyebpf.dsl.purity import Impure, compute, impure_call
@@ -120,6 +120,8 @@ def python_value(f: Frame, node: ast.expr) -> Any:
         if is_run_time(value) or isinstance(value, (Intrinsic, Context)):
             refuse(f, node)
         names[free.id] = value
+        if any(value is each for each in ASSIGNING):
+            f.fail(Changing(text_of(value)).message(""), free)
     _check_attributes(f, node, names)
     _look_first(f, node, bound)
     code = _compile(node)
