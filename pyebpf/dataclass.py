@@ -35,7 +35,7 @@ class Field:
     def __init__(
         self,
         default: object = MISSING,
-        default_factory: Callable[[], Any] = MISSING,
+        default_factory: Callable[[], object] = MISSING,
         *,
         init: bool = True,
         compare: bool = True,
@@ -67,7 +67,7 @@ def field(*, init: bool = ..., compare: bool = ..., repr: bool = ..., metadata: 
 def field(
     *,
     default: object = MISSING,
-    default_factory: Callable[[], Any] = MISSING,
+    default_factory: Callable[[], object] = MISSING,
     init: bool = True,
     compare: bool = True,
     repr: bool = True,  # noqa: A002 - the standard library's word
@@ -183,7 +183,7 @@ def _late_init(fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> C
 
 def _make_init(cls: type, fields: Mapping[str, Field], *, frozen: bool, kw_only: bool) -> object:
     parameters, body, renamed, defaults = ["self"], [], {}, {}
-    names: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+    names: dict[str, object] = {"_set": object.__setattr__, "_missing": MISSING}
     if kw_only:
         parameters.append("*")
     for number, (name, each) in enumerate(fields.items()):
@@ -234,8 +234,8 @@ def _renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
     )
 
 
-def _make_eq(compared: Callable[[Any], Any]) -> Callable[[Any, object], Any]:
-    def equal(self: object, other: object) -> Any:
+def _make_eq(compared: Callable[[Any], object]) -> Callable[[Any, object], object]:
+    def equal(self: object, other: object) -> object:
         if type(other) is not type(self):
             return NotImplemented
         return compared(self) == compared(other)
@@ -243,7 +243,7 @@ def _make_eq(compared: Callable[[Any], Any]) -> Callable[[Any, object], Any]:
     return equal
 
 
-def _make_hash(compared: Callable[[Any], Any]) -> Callable[[Any], int]:
+def _make_hash(compared: Callable[[Any], object]) -> Callable[[Any], int]:
     def hashed(self: object) -> int:
         return hash(compared(self))
 
@@ -267,10 +267,10 @@ def _refuse_to_delete(self: object, name: str) -> None:
     raise AttributeError(f"{type(self).__name__} is frozen: {name!r} can't be deleted")
 
 
-def _get_state(self: object) -> list[Any]:
+def _get_state(self: object) -> list[object]:
     return [getattr(self, name) for name in _fields(type(self))]
 
 
-def _set_state(self: object, state: list[Any]) -> None:
+def _set_state(self: object, state: list[object]) -> None:
     for name, value in zip(_fields(type(self)), state, strict=True):
         object.__setattr__(self, name, value)

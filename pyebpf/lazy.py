@@ -12,17 +12,16 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], object]:
     """Make a package's `__getattr__`: `modules` tells which of its modules has which names.
 
     Type checkers do not see through it: the package imports the same names under TYPE_CHECKING.
     """
     homes = {name: module for module, names in modules.items() for name in names}
 
-    def find(name: str) -> Any:
+    def find(name: str) -> object:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

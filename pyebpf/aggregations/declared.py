@@ -9,7 +9,7 @@ Nothing is ever removed from their maps, so no count is lost: an interval is the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.aggregations.entity import Aggregation
 from pyebpf.aggregations.statistics import Stats
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyebpf.aggregations.aggregation_type import AggregationType, Cells
     from pyebpf.maps.store import MapStore
+    from pyebpf.types import Type
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -37,7 +38,7 @@ def _only_in_probe(what: str, number: int) -> NoReturn:
 class _Bound(Stored, Aggregation[R]):
     """State for reading: the loaded map, and how its cells are put together."""
 
-    def __init__(self, kind: AggregationType[R], key: Any, size: int, name: str) -> None:
+    def __init__(self, kind: AggregationType[R], key: Type | None, size: int, name: str) -> None:
         super().__init__(kind, key, size, name)
         self._cells = kind.combiner()
 
@@ -113,7 +114,7 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
             raise KeyError(key)
         return self.type.result(cells, self._labels(key))
 
-    def _now(self) -> SnapshotMapping:
+    def _now(self) -> SnapshotMapping[K, R]:
         added = self._added()
         keys = list(map(self._decode_key, added))
         results = map(self.type.result, added.values(), map(self._labels, keys))

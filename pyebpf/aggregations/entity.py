@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
@@ -131,7 +132,7 @@ class Aggregation(Entity, Generic[R]):
         b.jump(done)
         b.start(done)
 
-    def _look_up(self, p: ProgramBuilder, key: ir.Value, entry: Any, have: Join, missing: Join) -> None:
+    def _look_up(self, p: ProgramBuilder, key: ir.Value, entry: Variable, have: Join, missing: Join) -> None:
         found = p.b.call(MAP_LOOKUP_ELEM, self._handle(p), key, result=ValueType.POINTER, comment=f"{self.name}[key]")
         p.b.write(entry, found)
         p.b.branch(_non_null(p, found), have, missing)

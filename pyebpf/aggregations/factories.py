@@ -35,7 +35,7 @@ NUMBER_KEYS = 10_240
 
 
 def _histogram(
-    kind: AggregationType[Histogram], key: type[Any] | None, size: int, name: str, label: str, *, sums: bool
+    kind: AggregationType[Histogram], key: type | None, size: int, name: str, label: str, *, sums: bool
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram of a kind, with or without a key, and with the sum of its values if `sums`."""
     if sums:
@@ -55,7 +55,7 @@ def log2_hist(
 ) -> KeyedHistogram[K]: ...
 def log2_hist(
     *,
-    key: type[Any] | None = None,
+    key: type | None = None,
     unit: str = "value",
     label: str = "",
     size: int = HISTOGRAM_KEYS,
@@ -99,7 +99,7 @@ def linear_hist(
     stop: int,
     step: int = 1,
     *,
-    key: type[Any] | None = None,
+    key: type | None = None,
     unit: str = "value",
     label: str = "",
     size: int = HISTOGRAM_KEYS,
@@ -140,7 +140,7 @@ def log_linear_hist(
 def log_linear_hist(
     bits: int = 2,
     *,
-    key: type[Any] | None = None,
+    key: type | None = None,
     unit: str = "value",
     label: str = "",
     size: int = HISTOGRAM_KEYS,
@@ -158,7 +158,7 @@ def counter(*, key: None = None, label: str = ..., size: int = ..., name: str = 
 @overload
 def counter(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedCounter[K]: ...
 def counter(
-    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleCounter | KeyedCounter[Any]:
     """A count: `add()` counts one, `add(n)` n."""
     from pyebpf.aggregations.counters import Counter
@@ -172,7 +172,7 @@ def total(*, key: None = None, label: str = ..., size: int = ..., name: str = ..
 @overload
 def total(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedTotal[K]: ...
 def total(
-    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleTotal | KeyedTotal[Any]:
     """The sum of the values, modulo 2^64 on each processor and read as s64."""
     from pyebpf.aggregations.totals import Total
@@ -186,7 +186,7 @@ def minimum(*, key: None = None, label: str = ..., size: int = ..., name: str = 
 @overload
 def minimum(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedExtreme[K]: ...
 def minimum(
-    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleExtreme | KeyedExtreme[Any]:
     """The least value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
     from pyebpf.aggregations.extremes import Minimum
@@ -200,7 +200,7 @@ def maximum(*, key: None = None, label: str = ..., size: int = ..., name: str = 
 @overload
 def maximum(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedExtreme[K]: ...
 def maximum(
-    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleExtreme | KeyedExtreme[Any]:
     """The greatest value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
     from pyebpf.aggregations.extremes import Maximum
@@ -214,7 +214,7 @@ def stats(*, key: None = None, label: str = ..., size: int = ..., name: str = ..
 @overload
 def stats(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedStats[K]: ...
 def stats(
-    *, key: type[Any] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleStats | KeyedStats[Any]:
     """Count, total, least and greatest value: `Stats`."""
     from pyebpf.aggregations.statistics import StatsType

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import Any
 
 from pyebpf.dataclass import dataclass, field
 
@@ -141,7 +140,7 @@ class Op:
     def __repr__(self) -> str:
         return f"<{self.name} {self.form.name}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Copies and pickles give the row itself.
         from pyebpf.asm.opcodes import find_op
 

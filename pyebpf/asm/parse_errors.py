@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.asm.shapes import shapes
 from pyebpf.errors import AssemblyError, closest
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    _Node: TypeAlias = dict[str, "_Node"]
+
     from collections.abc import Callable, Sequence
 
     from pyebpf.asm.shapes import Token
@@ -28,9 +32,9 @@ _MEANINGS = {
 
 
 @cache
-def _tree() -> dict[str, Any]:
+def _tree() -> _Node:
     """Shapes as a tree of token kinds; "" marks an end."""
-    root: dict[str, Any] = {}
+    root: _Node = {}
     for shape in shapes():
         node = root
         for kind in shape.split(" "):
@@ -68,7 +72,7 @@ def _shown(token: Token) -> str:
     return token.text if len(token.text) <= _LONGEST else f"{token.text[:_LONGEST]}…"
 
 
-def _no_start(token: Token, node: dict[str, Any]) -> str:
+def _no_start(token: Token, node: _Node) -> str:
     if token.text[0] == "." and len(token.text) > 1:
         return f"`{_shown(token)}` is a directive: llvm-mc makes an object of such a text, which `pyebpf disasm` reads"
     if token.kind == "@":
@@ -77,7 +81,7 @@ def _no_start(token: Token, node: dict[str, Any]) -> str:
     return f"no instruction starts with `{token.text}`"
 
 
-def _expected(token: Token | None, node: dict[str, Any]) -> str:
+def _expected(token: Token | None, node: _Node) -> str:
     kinds = sorted(node, key=lambda kind: (kind not in _MEANINGS, kind))
     if len(kinds) > _MAX_ELEMENTS:
         hint = closest(token.text, [kind for kind in kinds if kind not in _MEANINGS]) if token is not None else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.module.module import BaseModule
 
@@ -71,7 +71,7 @@ class _LazyDecorator:
     def __init__(self, file: str, family: str, name: str) -> None:
         self._file, self._family, self._name = file, family, name
 
-    def __get__(self, module: object, owner: type) -> Any:
+    def __get__(self, module: object, owner: type) -> object:
         family = getattr(import_module(f"{__name__}.{self._file}"), self._family)
         return getattr(family if module is None else family(module), self._name)
 

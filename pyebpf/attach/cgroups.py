@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyebpf.attach.decorators import VerdictDecorator
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
     from pyebpf.module.probe import Probe
 
     P = ParamSpec("P")
@@ -305,7 +306,7 @@ class CgroupSysctlProgramContext(CgroupProgramContext):
         if name != "name":
             return super().field(p, name)
 
-        def read_into(program: ProgramBuilder, destination: Any, size: int) -> None:
+        def read_into(program: ProgramBuilder, destination: ir.Value, size: int) -> None:
             program.b.call(SYSCTL_GET_NAME, program.context, destination, program.b.const(size), program.b.const(0))
 
         return StringSource("the setting's name", read_into, SYSCTL_NAME, p.b.where)
@@ -328,7 +329,7 @@ class Hook:
     def __get__(self, module: None, owner: type) -> Self: ...
     @overload
     def __get__(self, module: CgroupDecorators, owner: type) -> CgroupDecorator: ...
-    def __get__(self, module: CgroupDecorators | None, owner: type) -> Any:
+    def __get__(self, module: CgroupDecorators | None, owner: type) -> object:
         if module is None:
             return self
         hook = HOOKS[self.hook]

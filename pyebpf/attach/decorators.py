@@ -65,13 +65,13 @@ class optional_arguments(Generic[A]):  # noqa: N801 - used as a decorator of met
     def __get__(self, module: None, owner: type) -> Self: ...
     @overload
     def __get__(self, module: Decorators, owner: type) -> OpenDecorator[A]: ...
-    def __get__(self, module: Decorators | None, owner: type) -> Any:
+    def __get__(self, module: Decorators | None, owner: type) -> object:
         if module is None:
             return self
         method: Any = self._method
 
         @wraps(method)
-        def decorator(*places: object, **options: object) -> Any:
+        def decorator(*places: object, **options: object) -> object:
             if len(places) == 1 and not options and is_decorated(places[0]):
                 return method(module)(places[0])
             return method(module, *places, **options)
@@ -97,7 +97,7 @@ def _with_parentheses(method: FunctionType) -> object:
     declared = checked(method, f"@bpf.{method.__name__}")
 
     @wraps(method)
-    def decorator(module: object, *targets: object, **options: object) -> Any:
+    def decorator(module: object, *targets: object, **options: object) -> object:
         if len(targets) == 1 and not options and is_decorated(targets[0]):  # not freplace(program, function)
             name = method.__name__
             raise InvalidValue(f"@bpf.{name} is used here without parentheses: write @bpf.{name}(…), with its targets")

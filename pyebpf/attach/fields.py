@@ -6,7 +6,7 @@ kernel's own, so each field is loaded and stored in the width that it allows, an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from pyebpf.builder.context import ProgramContext
 from pyebpf.builder.ssa.conditions import Always, Compare
@@ -24,11 +24,20 @@ from pyebpf.types import INTEGERS, S64, U8, U64, IntType, array_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+    from typing import TypedDict, Unpack
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.values.packets import Packet
     from pyebpf.compiler import ir
+
+    class Rules(TypedDict, total=False):
+        """Which programs use a field, as `ContextField` says."""
+
+        writable: bool | tuple[str, ...]
+        on: tuple[str, ...] | None
+        since: str
+
 
 S = TypeVar("S", bound=AttachSpec)
 
@@ -76,7 +85,14 @@ class IntegerField(ContextField):
     """
 
     def __init__(
-        self, name: str, offset: int, size: int = _WORD, *, network: int = 0, signed: bool = False, **rules: Any
+        self,
+        name: str,
+        offset: int,
+        size: int = _WORD,
+        *,
+        network: int = 0,
+        signed: bool = False,
+        **rules: Unpack[Rules],
     ) -> None:
         super().__init__(name, offset, size, **rules)
         self.network = network
@@ -100,7 +116,7 @@ class IntegerField(ContextField):
 class Bytes(ContextField):
     """Bytes in the order in which they stand, such as an IPv6 address: `u8[N]`, moved by words."""
 
-    def __init__(self, name: str, offset: int, length: int, **rules: Any) -> None:
+    def __init__(self, name: str, offset: int, length: int, **rules: Unpack[Rules]) -> None:
         super().__init__(name, offset, length, **rules)
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> object:
@@ -127,7 +143,7 @@ class Bytes(ContextField):
 class WordArrayField(ContextField):
     """An array of `count` u32, only read, indexed by numbers known at compile time."""
 
-    def __init__(self, name: str, offset: int, count: int, **rules: Any) -> None:
+    def __init__(self, name: str, offset: int, count: int, **rules: Unpack[Rules]) -> None:
         super().__init__(name, offset, _WORD * count, **rules)
 
     def read(self, p: ProgramBuilder, base: ir.Value) -> object:
@@ -162,7 +178,9 @@ class WordArray(Entity, NoPythonOperators):
 class NestedField(ContextField):
     """A pointer to another such struct; `nullable` where there may be none."""
 
-    def __init__(self, name: str, offset: int, table: FieldTable, *, nullable: bool = False, **rules: Any) -> None:
+    def __init__(
+        self, name: str, offset: int, table: FieldTable, *, nullable: bool = False, **rules: Unpack[Rules]
+    ) -> None:
         super().__init__(name, offset, U64.size, **rules)
         self.table = table
         self.nullable = nullable

@@ -37,7 +37,7 @@ class Freplace(AttachSpec):
     `program` is that program: what has a `program`, as a probe has inside `with`, or a `pyebpf.objects.Program`.
     """
 
-    program: Any
+    program: object
     function: str
     parameters: tuple[tuple[str, IntType], ...]
     result: IntType | None
@@ -92,7 +92,7 @@ class _Refusing:
 class FreplaceDecorators(Decorators):
     """Programs in place of others' functions."""
 
-    def freplace(self, program: object, function: Callable[..., Any]) -> ReplacingDecorator:
+    def freplace(self, program: object, function: Callable[..., object]) -> ReplacingDecorator:
         """Run in place of the function `function` of a loaded program, until detached: then the old one runs again.
 
         `function` was made by `@bpf.replaceable`; `program` is the probe that calls it, of another module that is

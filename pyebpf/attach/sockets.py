@@ -31,7 +31,7 @@ STREAMS = {
 }
 
 
-def _one(spec: AttachSpec, what: str, place: tuple[Any, ...], options: dict[str, Any]) -> object:
+def _one(spec: AttachSpec, what: str, place: tuple[object, ...], options: dict[str, object]) -> object:
     """The only argument of `attach`. Raises InvalidValue."""
     if not spec.is_deferred:
         AttachSpec.with_target(spec, *place, **options)
@@ -44,7 +44,7 @@ def _one(spec: AttachSpec, what: str, place: tuple[Any, ...], options: dict[str,
 class _OnSocket(AttachSpec):
     """Something done to one socket, which is an object of the process: named by `probe.attach(socket)` only."""
 
-    socket: Any = field(default=None, compare=False, repr=False)
+    socket: object = field(default=None, compare=False, repr=False)
 
     @property
     def is_deferred(self) -> bool:
@@ -162,7 +162,7 @@ class FlowDissector(_InNamespace):
 class _OnMap(AttachSpec):
     """A program on data of the sockets in a sockmap or sockhash: `map` is the declared or loaded map."""
 
-    map: Any = field(default=None, compare=False, repr=False)
+    map: object = field(default=None, compare=False, repr=False)
 
     @property
     def is_deferred(self) -> bool:

@@ -152,7 +152,7 @@ class SyscallDecorators(Decorators):
     def syscall(self) -> SyscallDecorator[None]: ...
     @overload
     def syscall(self, record: type[T]) -> SyscallDecorator[T]: ...
-    def syscall(self, record: object = None) -> Any:
+    def syscall(self, record: object = None) -> object:
         """Run when Python says so, by `probe.run(record)`, with every map and helper that syscall programs have.
 
         `ctx` is the record, whose fields the program reads and writes, and which comes back; it may sleep. What it

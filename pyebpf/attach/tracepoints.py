@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.attach.decorators import Decorators
 from pyebpf.builder.context import LoadAttributes, OpaqueArgument, ProgramContext
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pyebpf.attach.decorators import TracingDecorator
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
     from pyebpf.target import KernelType, Target
     from pyebpf.types import Type
     from pyebpf.types.tracepoint import TracepointField
@@ -331,7 +332,7 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> StringSource:
     if "char" not in field.type.split():
         p.fail(f"{field.location} {field.type} {field.name}: only text can be read from a field of variable place")
 
-    def read_into(program: ProgramBuilder, destination: Any, length: int) -> None:
+    def read_into(program: ProgramBuilder, destination: ir.Value, length: int) -> None:
         location = program.b.load(program.context, field.offset, 4)
         offset = program.b.emit(Op.AND, location, program.b.const(0xFFFF))
         if field.location == "__rel_loc":

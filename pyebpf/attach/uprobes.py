@@ -25,7 +25,7 @@ from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import GET_ATTACH_COOKIE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     from pyebpf.attach.decorators import TracingDecorator, VerdictDecorator
@@ -115,7 +115,7 @@ class Uprobe(AttachSpec):
         return UprobeProgramContext(self)
 
 
-def _checked(options: dict[str, Any]) -> dict[str, Any]:
+def _checked(options: Mapping[str, object]) -> dict[str, Any]:
     return {name: process_id(value) if name == "pid" else value for name, value in options.items()}
 
 

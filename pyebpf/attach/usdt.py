@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyebpf.attach.decorators import TracingDecorator
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
 
 #: Arguments of one place, at most: what the macros of <sys/sdt.h> take.
@@ -185,7 +186,7 @@ def _argument(p: ProgramBuilder, position: int) -> ir.Value:
     return b.read_final(result)
 
 
-def _add_register(p: ProgramBuilder, value: Any, offset: ir.Value, scale: ir.Value | None) -> None:
+def _add_register(p: ProgramBuilder, value: Variable, offset: ir.Value, scale: ir.Value | None) -> None:
     """Add the register at `offset` of the context, unless there is none."""
     b = p.b
     with b.if_(Compare(Relation.NE, offset, b.const(NO_REGISTER))):

@@ -14,7 +14,7 @@ class RecordType(type):
     """Turns a class's annotations into slots, in order after its base's; values given to them are defaults."""
 
     record_fields: tuple[str, ...]
-    record_defaults: dict[str, Any]
+    record_defaults: dict[str, object]
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> RecordType:
         """Make the class."""
@@ -55,7 +55,7 @@ class Record(metaclass=RecordType):
         if named:
             raise TypeError(f"{cls.__name__} has no field {next(iter(named))!r}, or has it twice")
 
-    def _values(self) -> tuple[Any, ...]:
+    def _values(self) -> tuple[object, ...]:
         return tuple([getattr(self, field) for field in type(self).record_fields])
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -80,5 +80,5 @@ class Record(metaclass=RecordType):
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), self._values()

@@ -136,18 +136,18 @@ class ProgramContext(Generic[S]):
         hint = f": write {most}" if least == most else f": write `return {most} if … else {least}`"
         p.fail(f"a program at {self.attach} returns {wanted}, and this number is not known to be{hint}")
 
-    def parameter(self, p: ProgramBuilder, name: str, annotation: Any, position: int) -> Any:
+    def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         """Return the value of a parameter: by its name here; kinds whose target names nothing override it.
 
         `name` is as the author wrote it, `position` counts from 0 without `ctx`.
         """
         return annotated(p, self.field(p, plain_name(name)), annotation, self.space)
 
-    def field(self, p: ProgramBuilder, name: str) -> Any:
+    def field(self, p: ProgramBuilder, name: str) -> object:
         """Return the target's `name`: a parameter of that name, or an attribute of `ctx`."""
         p.fail(f"{name}: this program's context has no named fields")
 
-    def emit(self, p: ProgramBuilder, value: Any) -> None:
+    def emit(self, p: ProgramBuilder, value: object) -> None:
         """`emit(value)`: in programs of iterators, a record for who reads one."""
         p.fail(
             "emit() is for iterators, and gives a record to the reader: in this program write ring.emit(…) "
@@ -161,11 +161,11 @@ class ProgramContext(Generic[S]):
             "bpf_get_func_ip, since Linux 5.15)"
         )
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         """`ctx.name`."""
         return annotated(p, self.field(p, plain_name(name)), None)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         """`ctx.name = value`."""
         p.fail(f"the context of a {p.program_type_name} program cannot be written: {name}")
 
@@ -184,7 +184,7 @@ class Context(Entity, NoPythonOperators):
     def describe(self) -> str:
         return "the context"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if name == "target":
             p.reads_target = True
             return p.attach.target if p.attach is not None else str(p.attach)
@@ -193,7 +193,7 @@ class Context(Entity, NoPythonOperators):
             return p.program_context.parameter(p, name, *declared)
         return p.program_context.attribute(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         p.program_context.set_attribute(p, name, value)
 
 
@@ -208,7 +208,7 @@ class KernelObject:
         def __getattr__(self, name: str) -> Any: ...
 
 
-def annotated(p: ProgramBuilder, found: Any, annotation: Any, space: Space = Space.KERNEL) -> Any:
+def annotated(p: ProgramBuilder, found: object, annotation: object, space: Space = Space.KERNEL) -> object:
     """`found` as the type that the author wrote: a type of the language, KernelObject, int or None.
 
     A number that is a pointer to the author points to `space`.

@@ -12,7 +12,7 @@ only loops over maps pay for (`pyebpf.maps.for_each`).
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Always, Compare
@@ -59,8 +59,8 @@ class _Range:
     `first` and `last` are the ends as numbers; `start` and `stop` as written.
     """
 
-    start: Any
-    stop: Any
+    start: object
+    stop: object
     step: int
     first: Int
     last: Int
@@ -79,7 +79,7 @@ class _Range:
 
 @contextmanager
 def range_loop(
-    p: ProgramBuilder, start: Any, stop: Any, step: Any, carried: Iterable[Variable] | None = None
+    p: ProgramBuilder, start: object, stop: object, step: object, carried: Iterable[Variable] | None = None
 ) -> Iterator[tuple[Loop, Int]]:
     """Build the body once for each number of `range(start, stop, step)`.
 
@@ -196,7 +196,7 @@ def _bounded(p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | N
         iterations = b.read(counter)
         assert iterations is not None
         inside = Join("body")
-        if direct:
+        if direct and isinstance(start, int):
             index = iterations
             limit = b.const(int(start) + max_iterations * step)
             more: Test = Compare(Relation.SLT if step > 0 else Relation.SGT, iterations, limit)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.scratch import ScratchMemory
     from pyebpf.builder.subprograms import BuiltSubprogram, Subprogram
+    from pyebpf.builder.values.entity import Entity
     from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.builder.values.map_pointers import MapPointer
     from pyebpf.errors import Location
@@ -129,7 +130,7 @@ class ProgramBuilder:
         self.scratch: ScratchMemory | None = None
         self._analyses = {} if analyses is None else analyses
         #: The annotation and the position of each parameter that the program declares.
-        self.declared: dict[str, tuple[Any, int]] = {}
+        self.declared: dict[str, tuple[object, int]] = {}
         #: What the attach point gave for those of them that have a value at run time.
         self.bound_parameters: dict[str, BoundParameter] = {}
         #: Whether it reads `ctx.target`, so that its code is one target's own.
@@ -197,7 +198,7 @@ class ProgramBuilder:
             found = self._analyses[kind] = kind()
         return found  # type: ignore[no-any-return]  # the dictionary has each by its class
 
-    def parameter(self, name: str, annotation: Any = None, declared: str = "") -> Any:
+    def parameter(self, name: str, annotation: object = None, declared: str = "") -> object:
         """Declare the next parameter, and return its value: what the attach point calls `name`.
 
         `annotation` is the type that the author gives it, `declared` the author's name for it if that is another.
@@ -215,14 +216,14 @@ class ProgramBuilder:
         self.bound_parameters[declared] = BoundParameter(shape, value.describe(), self.b.where)
         return value
 
-    def load_value(self, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Any:
+    def load_value(self, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Entity:
         """Return what stands in memory as a value of `type_`: a number is read now, anything else is a reference.
 
         What is a `part` of something else is a value where it is bytes, which a name keeps; else it is that memory.
         """
         return read(self, lvalue, type_, part=part)
 
-    def store_value(self, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
+    def store_value(self, address: ir.Value, offset: int, type_: Type, value: object) -> None:
         """Write an operand to memory as a value of `type_`, every byte of it, padding as zeros.
 
         Numbers are cut to their low bits; a constant that does not fit is an error. Records, strings and arrays are
@@ -230,7 +231,7 @@ class ProgramBuilder:
         """
         write(self, address, offset, type_, value)
 
-    def binary(self, operator: str, left: Any, right: Any) -> Any:
+    def binary(self, operator: str, left: object, right: object) -> object:
         """Return `left operator right` of any two operands."""
         return binary(self, operator, left, right)
 
@@ -238,7 +239,7 @@ class ProgramBuilder:
         self,
         function: FunctionType,
         registers: Sequence[ir.ValueType],
-        arguments: Callable[[Sequence[ir.Value]], Sequence[Any]],
+        arguments: Callable[[Sequence[ir.Value]], Sequence[object]],
         what: str,
         *,
         context: bool = True,

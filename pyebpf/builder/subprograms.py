@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.entity import Entity
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.compiler import ir
     from pyebpf.errors import Location
 
     class Refusing(Protocol):
         """The receiver of a message, as a program under construction is."""
 
-        def fail(self, message: str, where: Any = None) -> NoReturn: ...
+        def fail(self, message: str, where: Location | None = None) -> NoReturn: ...
 
 
 #: r1 to r5 carry arguments, and the first of them carries the context.
@@ -73,7 +74,9 @@ class Subprogram(Entity):
         """Types of its parameters and of its result. What cannot be said is told to `p`."""
         raise NotImplementedError
 
-    def bound(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    def bound(
+        self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]
+    ) -> Mapping[str, object]:
         """A call's arguments by the names of the parameters."""
         raise NotImplementedError
 
@@ -87,7 +90,7 @@ class Subprogram(Entity):
     def truth(self, p: ProgramBuilder) -> Test:
         return Always(holds=True)
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> Int | None:
         """Append a call, building the function first if this is the program's first call of it."""
         key = self._key(p)
         built = p.subprograms[key] if key in p.subprograms else self._build(p)
@@ -109,7 +112,7 @@ class Subprogram(Entity):
         returned = built.signature.result
         return None if returned is None else _from_register(p, result, returned)
 
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> NoReturn:
+    def __call__(self, *_arguments: object, **_keywords: object) -> NoReturn:
         raise OnlyInProbe(f"{self.__name__} is a subprogram: probes call it in the kernel, Python can't")
 
     def _build(self, p: ProgramBuilder) -> BuiltSubprogram:
@@ -138,7 +141,7 @@ class Subprogram(Entity):
         return self, "" if p.scratch is None or self.replaceable else p.scratch.owner
 
 
-def _from_register(p: ProgramBuilder, value: Any, type_: IntType) -> Int:
+def _from_register(p: ProgramBuilder, value: ir.Value, type_: IntType) -> Int:
     """A register that the other side has filled with a value of `type_`."""
     if type_.size == U64.size:
         return Int(value, U64 if not type_.signed else S64)

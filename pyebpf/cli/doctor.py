@@ -6,7 +6,7 @@ import json
 import sys
 from contextlib import suppress
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.cli.bytecode import Parser
 from pyebpf.cli.report import FAILED, UsageError, describe, note
@@ -124,7 +124,7 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
 class _Case(NamedTuple):
     """A way to run a tool: its options, and the kind of target and the arguments that they have from an example."""
 
-    options: Any
+    options: object
     target: str = ""
     given: str = ""
 
@@ -180,7 +180,7 @@ def _tool(tool: AnyTool, arguments: list[str], printer: _Printer) -> int:
     return 0 if runs else FAILED
 
 
-def _ask(tool: AnyTool, options: Any) -> _Answer:
+def _ask(tool: AnyTool, options: object) -> _Answer:
     from pyebpf.runtime import BPF
 
     bpf = tool.build(options)

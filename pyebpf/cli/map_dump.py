@@ -42,7 +42,7 @@ def run_map(arguments: Sequence[str]) -> int:
     return 0
 
 
-def dump(table: KernelMap) -> list[dict[str, Any]]:
+def dump(table: KernelMap) -> list[dict[str, object]]:
     r"""One object an entry, of plain values: `key` and `value`; a per-CPU map's `values` has `cpu` and `value` of each.
 
     Bytes are hexadecimal text, records are objects, in text bytes that are no UTF-8 are `\xNN` and a backslash is
@@ -55,7 +55,7 @@ def dump(table: KernelMap) -> list[dict[str, Any]]:
     assert value is not None
     variables = section_variables(table)
 
-    def shown(each: Any) -> Any:
+    def shown(each: Any) -> object:
         if not variables:
             return plain(each)
         return {name: plain(kind.decode(each[at : at + kind.size])) for name, at, kind in variables}
@@ -72,7 +72,7 @@ def dump(table: KernelMap) -> list[dict[str, Any]]:
     return entries
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value as JSON has it; an enumerator by its name."""
     if isinstance(value, Enum):
         return value.name

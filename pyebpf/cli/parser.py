@@ -112,10 +112,10 @@ def in_units(size: int) -> str:
 
 
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
-SCALARS: dict[str, Callable[[str], Any]] = {"int": integer, "float": number, "str": str}
+SCALARS: dict[str, Callable[[str], object]] = {"int": integer, "float": number, "str": str}
 
 
-def _reader(annotation: str) -> Callable[[str], Any]:
+def _reader(annotation: str) -> Callable[[str], object]:
     """The function that reads a value of an annotated type, which is text: `int`, `str | None`, `tuple[int, ...]`."""
     name = annotation.removesuffix(" | None")
     scalar = SCALARS.get(name.removeprefix("tuple[").removesuffix(", ...]"))

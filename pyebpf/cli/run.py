@@ -148,7 +148,7 @@ def _holding(sink: Sink, stop: Stop) -> Iterator[None]:
         sink.flush()
 
 
-def _time_of(attribute: str) -> Callable[[Any], int]:
+def _time_of(attribute: str) -> Callable[[object], int]:
     """The function that gives a record's time, nanoseconds of the monotonic clock; without an attribute it is now."""
     return attrgetter(attribute) if attribute else lambda _: monotonic_ns()
 
@@ -168,7 +168,7 @@ class Lines:
         if form != "text":
             self._writer = table_writer(form, columns, sink)
             write = self._writer.record
-            self.record: Callable[[Any], None] = lambda record: write(record, stamps.iso(time(record)))
+            self.record: Callable[[object], None] = lambda record: write(record, stamps.iso(time(record)))
             return
         clock = Column("TIME", 8, key=lambda record: stamps.clock(time(record)))
         shown = [clock if column.field_name() == TIME else column for column in columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.cli.catalogue import find, spelt_out
 from pyebpf.cli.parser import parse
@@ -40,7 +40,7 @@ def run_schema(arguments: list[str]) -> int:
     return 0
 
 
-def schema_of(tool: AnyTool, options: object) -> dict[str, Any]:
+def schema_of(tool: AnyTool, options: object) -> dict[str, object]:
     """The schema of a tool's lines with these options."""
     tool = tool.mode(options)
     columns = tool.columns_for(options)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.errors import CompileError
 from pyebpf.types import IntType
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from inspect import Signature
 
 #: The value of an annotation that has none here, such as a name that only type checkers have.
-UNKNOWN: Any = object()
+UNKNOWN: object = object()
 _EVALUATED_LATER = 0x1000000  # __future__.annotations.compiler_flag
 
 
@@ -34,7 +34,7 @@ def signature(function: FunctionType) -> Signature:
     return inspect.signature(bare)
 
 
-def declared_annotations(function: FunctionType) -> dict[str, Any]:
+def declared_annotations(function: FunctionType) -> dict[str, object]:
     """Annotations of a function's own parameters and of its result, by name and "return".
 
     Those of a wrapper are what its source says.
@@ -47,7 +47,7 @@ def declared_annotations(function: FunctionType) -> dict[str, Any]:
     }
 
 
-def _in_source(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _in_source(function: FunctionType) -> Iterator[tuple[str, object]]:
     from pyebpf.dsl.source import find_source
 
     try:
@@ -73,7 +73,7 @@ def _in_source(function: FunctionType) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def annotation_value(function: Any, text: str) -> Any:
+def annotation_value(function: FunctionType, text: str) -> object:
     """The meaning of an annotation that is left as text, by `from __future__ import annotations`; `UNKNOWN` if none."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     names = dict(function.__globals__)
@@ -90,7 +90,7 @@ def annotation_value(function: Any, text: str) -> Any:
         return UNKNOWN
 
 
-def integer_type(annotation: Any) -> IntType | None:
+def integer_type(annotation: object) -> IntType | None:
     """The integer type that an annotation's value stands for; None for what says nothing here (`int`, a Struct)."""
     if annotation is bool:
         from pyebpf.types import BOOL

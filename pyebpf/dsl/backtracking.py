@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from pyebpf.dsl.steps import ABOVE, TooMuch
 from pyebpf.dsl.text_of import text_of
@@ -11,9 +10,9 @@ from pyebpf.dsl.text_of import text_of
 _MAX_BACKTRACKING = 10_000_000
 
 
-def check_pattern(owner: Any, function: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+def check_pattern(owner: object, function: object, arguments: list[object], given: list[object]) -> list[object]:
     """Regular expressions: a repetition inside a repetition, or many on a long text, may take for ever."""
-    if type(owner).__name__ == "Pattern":
+    if isinstance(owner, re.Pattern):
         pattern, texts = owner.pattern, given
     elif arguments and text_of(function) not in ("compile", "escape", "purge", "template"):
         pattern, texts = getattr(arguments[0], "pattern", arguments[0]), given[1:]

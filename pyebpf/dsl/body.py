@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CO_COROUTINE, CO_ASYNC_GENERATOR = 0x80, 0x200
 
 
-def plain_function(value: Any, decorator: str) -> FunctionType:
+def plain_function(value: object, decorator: str) -> FunctionType:
     """The function that a decorator was put on. Raises InvalidValue for anything else; None are its parentheses."""
     if value is None:
         raise InvalidValue(f"@bpf.{decorator}() is used with parentheses: write @bpf.{decorator}, without them")
@@ -101,7 +101,7 @@ class PythonBody(Body):
             else:
                 f.assign(argument.arg, value)
 
-    def annotation(self, parameter: str) -> Any:
+    def annotation(self, parameter: str) -> object:
         found = declared_annotations(self.function).get(parameter)
         return None if found is UNKNOWN else found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.intrinsics.callbacks import function_number
 from pyebpf.compiler.ir import Op, ValueType
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import Callback, ProgramBuilder
     from pyebpf.compiler import ir
 
-    Arguments = Callable[[Sequence[ir.Value]], Sequence[Any]]
+    Arguments = Callable[[Sequence[ir.Value]], Sequence[object]]
 
 _POINTER = 8
 

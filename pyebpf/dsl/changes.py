@@ -25,6 +25,10 @@ from pyebpf.dsl.text_of import called_method, text_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    #: Length and elements of a container.
+    _Content: TypeAlias = tuple[int, Sequence[object]]
 
 #: Methods of Python's types that change their object.
 _CHANGES = words(
@@ -57,12 +61,12 @@ class Changing(Exception):
         return f"{call} changes {self.what}, once, at compile time, not on each event: keep in a map what events change"
 
 
-def is_iterator(value: Any) -> bool:
+def is_iterator(value: object) -> bool:
     """Whether going through a value uses it up."""
     return hasattr(type(value), "__next__")
 
 
-def check_call(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+def check_call(function: object, arguments: Sequence[object], keywords: Mapping[str, object]) -> None:
     """Raise Changing if a call, or one of the functions that it is given, changes an object by what it is."""
     for each in (function, *arguments, *keywords.values()):
         while isinstance(each, partial):
@@ -72,7 +76,7 @@ def check_call(function: Any, arguments: Sequence[Any], keywords: Mapping[str, A
             raise Changing(name)
 
 
-def _changer(function: Any) -> str:
+def _changer(function: object) -> str:
     """Name of a function that changes an object; empty for all others."""
     if any(function is each for each in ASSIGNING):
         return text_of(function)
@@ -90,7 +94,7 @@ def _changer(function: Any) -> str:
 class Contents:
     """The contents of containers that a computation is given, so that it is seen if they change."""
 
-    def __init__(self, function: Callable[..., Any], given: Iterable[Any]) -> None:
+    def __init__(self, function: Callable[..., object], given: Iterable[object]) -> None:
         self._before = (
             [] if _is_authors(function) else [(each, _content(each)) for each in _containers(function, given)]
         )
@@ -100,7 +104,7 @@ class Contents:
         return any(_differ(before, _content(each)) for each, before in self._before)
 
 
-def _is_authors(function: Any) -> bool:
+def _is_authors(function: object) -> bool:
     """Whether a function is the author's, of which nobody asks what it changes."""
     if not isinstance(function, FunctionType):
         return False
@@ -108,12 +112,12 @@ def _is_authors(function: Any) -> bool:
     return root not in sys.stdlib_module_names and root != "pyebpf"
 
 
-def _containers(function: Any, given: Iterable[Any]) -> Iterator[Any]:
+def _containers(function: object, given: Iterable[object]) -> Iterator[object]:
     """The containers among the arguments of a call, in bound methods, and in such containers."""
     seen: set[int] = set()
     level = [function, *given]
     for _ in range(_DEPTH):
-        inside: list[Any] = []
+        inside: list[object] = []
         for each in level:
             if isinstance(each, partial):
                 inside += [each.func, *each.args, *each.keywords.values()]
@@ -127,7 +131,7 @@ def _containers(function: Any, given: Iterable[Any]) -> Iterator[Any]:
         level = inside
 
 
-def _elements(value: Any) -> list[Any]:
+def _elements(value: object) -> list[object]:
     """The elements of a container that may be containers themselves; none of a large one."""
     if isinstance(value, bytearray) or _length(value) > _FEW:
         return []
@@ -135,19 +139,19 @@ def _elements(value: Any) -> list[Any]:
     return [each for each in found if isinstance(each, (*_KINDS, tuple))]
 
 
-_KINDS: tuple[Any, ...] = (list, dict, set, bytearray, deque)
+_KINDS: tuple[type, ...] = (list, dict, set, bytearray, deque)
 
 
-def _kind(value: Any) -> Any:
+def _kind(value: object) -> Any:
     """The built-in type, whose methods are not the author's."""
     return next((each for each in (*_KINDS, tuple) if isinstance(value, each)), None)
 
 
-def _length(value: Any) -> int:
+def _length(value: object) -> int:
     return int(_kind(value).__len__(value))
 
 
-def _content(value: Any) -> Any:
+def _content(value: Any) -> _Content:
     """Length and elements, these if they are few; elements of a set in any order."""
     length = _length(value)
     if length > _FEW:
@@ -159,7 +163,7 @@ def _content(value: Any) -> Any:
     return length, sorted(found, key=id) if kind is set else found
 
 
-def _differ(before: Any, now: Any) -> bool:
+def _differ(before: _Content, now: _Content) -> bool:
     if before[0] != now[0]:
         return True
     pairs = zip(before[1], now[1], strict=True)

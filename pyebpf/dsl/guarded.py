@@ -23,6 +23,8 @@ from pyebpf.dsl.text_of import text_of
 from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.dsl.source import FunctionNode
 
 #: The name of the guard in code compiled anew; no source can have it.
@@ -83,7 +85,7 @@ class Guard:
                     return found
         return self.call(getattr(operator, name), left, right)
 
-    def call(self, function: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    def call(self, function: Callable[..., object], /, *arguments: object, **keywords: object) -> Any:
         """`function(…)`."""
         watch = COUNTING.watch
         if watch is None:  # it was kept, and is called when all is compiled
@@ -95,58 +97,59 @@ class Guard:
         finally:
             sys.settrace(watch.trace)
             sys.setprofile(watch)
-        value = new(*given, **named)
+        value: Any = new(*given, **named)
         kind = type(value)
         few = kind in _SHOWN and len(value) < 8
         if not (few or kind in _SCALARS or (kind is int and -_SMALL < value < _SMALL)):
             watch.check_result(value)
         return value
 
-    def contains(self, item: Any, values: Any) -> Any:
+    def contains(self, item: object, values: object) -> object:
         """`item in values`."""
         return self.call(operator.contains, values, item)
 
-    def spread(self, values: Any) -> Any:
+    def spread(self, values: object) -> object:
         """`*values`."""
         return self.call(_spread, values)
 
-    def stream(self, values: Any) -> Any:
+    def stream(self, values: object) -> object:
         """`for … in values` of a comprehension."""
         return self.call(_spread, values)
 
-    def kept(self, value: Any) -> Any:
+    def kept(self, value: object) -> object:
         """A value that becomes part of another."""
         return self.call(_same, value)
 
-    def format(self, value: Any, conversion: int, spec: str) -> Any:
+    def format(self, value: object, conversion: int, spec: str) -> object:
         """`f"{value!r:spec}"`."""
-        convert = {115: str, 114: repr, 97: ascii}.get(conversion)
+        converting: dict[int, Callable[[object], str]] = {115: str, 114: repr, 97: ascii}
+        convert = converting.get(conversion)
         return self.call(format, value if convert is None else self.call(convert, value), spec)
 
 
 class ProbeGuard(Guard):
     """Operations of a probe's own expressions, none of which may depend on the order of a set either."""
 
-    def call(self, function: Any, /, *arguments: Any, **keywords: Any) -> Any:
+    def call(self, function: Callable[..., object], /, *arguments: object, **keywords: object) -> Any:
         _ask("check_order", function, arguments, keywords)
         return super().call(function, *arguments, **keywords)
 
-    def spread(self, values: Any) -> Any:
+    def spread(self, values: object) -> object:
         return super().spread(self.iterated(values))
 
-    def shown(self, value: Any) -> Any:
+    def shown(self, value: object) -> object:
         """A value that becomes a part of a string."""
         _ask("check_order", format, (value,), {})
         return value
 
-    def iterated(self, values: Any, taker: Any = None) -> Any:
+    def iterated(self, values: object, taker: object = None) -> object:
         """The values that a comprehension goes through; `taker` is the function that is given the whole."""
         if not any(taker is each for each in set_order.AGGREGATES):
             _ask("check_iterated", values)
         return values
 
 
-def _ask(check: str, *arguments: Any) -> None:
+def _ask(check: str, *arguments: object) -> None:
     """Let the computation that runs now look at something, without being watched itself."""
     watch: Any = sys.getprofile()
     if not hasattr(watch, check):
@@ -164,14 +167,14 @@ def _ask(check: str, *arguments: Any) -> None:
 GUARD, PROBE_GUARD = Guard(), ProbeGuard()
 
 
-def _spread(values: Any) -> Any:
+def _spread(values: object) -> object:
     values = counted(values)
     if limits.size(values) > MAX_ELEMENTS:
         limits.too_many_iterations(limits.size(values))
     return values
 
 
-def _same(value: Any) -> Any:
+def _same(value: object) -> object:
     return value
 
 
@@ -186,7 +189,7 @@ def _is_ours(function: FunctionType) -> bool:
     return root in sys.stdlib_module_names or root == "pyebpf"
 
 
-def operation(function: Any) -> str:
+def operation(function: object) -> str:
     """The name by which `Guard.operate` knows a function of `operator`; empty for all others."""
     name = text_of(function)
     known = any(name in names for names in _OPERATORS.values())
@@ -198,7 +201,7 @@ def is_guarded(code: CodeType) -> bool:
     return NAME in code.co_freevars or NAME in code.co_names or NAME in code.co_cellvars
 
 
-def guarded(function: Any) -> Any:
+def guarded(function: object) -> Any:
     """A function of the author's with its operations guarded; as it is what has no source or is none of his."""
     if isinstance(function, MethodType) and isinstance(function.__func__, FunctionType):
         return MethodType(guarded(function.__func__), function.__self__)
@@ -222,7 +225,7 @@ def guarded(function: Any) -> Any:
     return new
 
 
-def guarded_argument(value: Any) -> Any:
+def guarded_argument(value: Any) -> object:
     """An argument of a function of C's: a function that it may call is guarded, one of C's with a limit, too."""
     return partial(GUARD.call, value) if limits.is_ruled(value) else guarded(value)
 
@@ -271,19 +274,19 @@ class _Guarding(ast.NodeTransformer):
     def __init__(self) -> None:
         self._temporaries = 0
 
-    def _call(self, method: str, node: ast.AST, *arguments: ast.expr) -> Any:
+    def _call(self, method: str, node: ast.AST, *arguments: ast.expr) -> ast.Call:
         guard = ast.Name(NAME, ast.Load())
         call = ast.Call(ast.Attribute(guard, method, ast.Load()), list(arguments), [])
         for each in (guard, call.func, call):
             ast.copy_location(each, node)
         return call
 
-    def visit_BinOp(self, node: ast.BinOp) -> Any:
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         names = _OPERATORS.get(type(node.op))
         return node if names is None else self._call("operate", node, ast.Constant(names[0]), node.left, node.right)
 
-    def visit_Call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> ast.Call:
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and node.func.id in _LOOK_AROUND:
             return node
@@ -291,20 +294,20 @@ class _Guarding(ast.NodeTransformer):
         call.keywords = node.keywords
         return call
 
-    def visit_Starred(self, node: ast.Starred) -> Any:
+    def visit_Starred(self, node: ast.Starred) -> ast.Starred:
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load):
             node.value = self._call("spread", node.value, node.value)
         return node
 
-    def visit_Compare(self, node: ast.Compare) -> Any:
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
             test = self._call("contains", node, node.left, node.comparators[0])
             return test if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), test), node)
         return node
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.Call:
         self.generic_visit(node)
         for each in node.values:
             if isinstance(each, ast.FormattedValue) and each.format_spec is not None:
@@ -313,13 +316,13 @@ class _Guarding(ast.NodeTransformer):
                 each.conversion, each.format_spec = -1, None
         return self._call("kept", node, node)
 
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.FormattedValue:
         node.value = self.visit(node.value)
         if node.format_spec is not None:
             self.generic_visit(node.format_spec)
         return node
 
-    def visit_Assign(self, node: ast.Assign) -> Any:
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
         for target in node.targets:
             if isinstance(target, ast.Tuple | ast.List) and any(isinstance(each, ast.Starred) for each in target.elts):
@@ -328,19 +331,19 @@ class _Guarding(ast.NodeTransformer):
                 node.value = self._call("kept", node.value, node.value)
         return node
 
-    def visit_comprehension(self, node: ast.comprehension) -> Any:
+    def visit_comprehension(self, node: ast.comprehension) -> ast.comprehension:
         self.generic_visit(node)
         node.iter = self._call("stream", node.iter, node.iter)
         node.ifs.insert(0, self._step(node.iter))
         return node
 
-    def visit_For(self, node: ast.For) -> Any:
+    def visit_For(self, node: ast.For) -> ast.stmt:
         return self._with_steps(node)
 
-    def visit_While(self, node: ast.While) -> Any:
+    def visit_While(self, node: ast.While) -> ast.stmt:
         return self._with_steps(node)
 
-    def _with_steps(self, node: ast.For | ast.While) -> Any:
+    def _with_steps(self, node: ast.For | ast.While) -> ast.stmt:
         self.generic_visit(node)
         node.body.insert(0, ast.copy_location(ast.Expr(self._step(node.body[0])), node.body[0]))
         return node
@@ -353,7 +356,7 @@ class _Guarding(ast.NodeTransformer):
         constant = ast.copy_location(ast.Constant(value=True), node)
         return ast.copy_location(ast.Compare(constant, [ast.In()], [ast.copy_location(ticker, node)]), node)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt | list[ast.stmt]:
         self.generic_visit(node)
         names = _OPERATORS.get(type(node.op))
         if names is None:
@@ -371,7 +374,7 @@ class _Guarding(ast.NodeTransformer):
         ast.copy_location(target, node.target)
         loaded = copy.deepcopy(target)
         loaded.ctx = ast.Load()
-        value = self._call("operate", node, ast.Constant(names[1]), loaded, node.value)
+        value: ast.expr = self._call("operate", node, ast.Constant(names[1]), loaded, node.value)
         if counts and isinstance(target, ast.Name):  # as most loops do
             value = self._unless_integer(target.id, node, value)
         return [*before, ast.copy_location(ast.Assign([target], value), node)]
@@ -404,21 +407,21 @@ class _GuardingProbe(_Guarding):
         #: Names of the functions that are given comprehensions whole.
         self._takers: dict[ast.AST, str] = {}
 
-    def visit_Call(self, node: ast.Call) -> Any:
+    def visit_Call(self, node: ast.Call) -> ast.Call:
         if len(node.args) == 1 and not node.keywords and isinstance(node.func, ast.Name):
             self._takers[node.args[0]] = node.func.id
         return super().visit_Call(node)
 
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> Any:
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
         return self._iterated(node)
 
-    def visit_ListComp(self, node: ast.ListComp) -> Any:
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
         return self._iterated(node)
 
-    def visit_DictComp(self, node: ast.DictComp) -> Any:
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
         return self._iterated(node)
 
-    def _iterated(self, node: ast.GeneratorExp | ast.ListComp | ast.DictComp) -> Any:
+    def _iterated(self, node: ast.GeneratorExp | ast.ListComp | ast.DictComp) -> ast.expr:
         taker = self._takers.get(node)
         self.generic_visit(node)
         for each in node.generators:
@@ -426,7 +429,7 @@ class _GuardingProbe(_Guarding):
             each.iter = self._call("iterated", each.iter, each.iter, *takers)
         return node
 
-    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.FormattedValue:
         super().visit_FormattedValue(node)
         if node.format_spec is None:
             node.value = self._call("shown", node.value, node.value)

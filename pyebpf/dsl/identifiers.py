@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.dsl.scope import MISSING, Scope
 from pyebpf.dsl.source import find_source
@@ -42,7 +42,7 @@ def _identifiers(function: FunctionType, scope: Scope, seen: set[int]) -> Iterat
                 continue
 
 
-def _value(node: ast.expr, scope: Scope) -> Any:
+def _value(node: ast.expr, scope: Scope) -> object:
     """The value of a name or a chain of attributes, without running properties of anything but plain objects."""
     if isinstance(node, ast.Name):
         captured = scope.captured.get(node.id, MISSING)

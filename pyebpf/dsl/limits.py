@@ -27,20 +27,20 @@ from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_ELEMENTS, TooMuch, counted
 from pyebpf.dsl.text_of import text_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 
 #: Bits of an integer; Python itself prints no more than some 14,000.
 MAX_BITS = 8192
 BITS = f"a probe computes in 64 bits, and Python with {MAX_BITS:,} for it at most"
 
 
-SIZED: tuple[Any, ...] = (tuple, list, dict, set, frozenset, str, bytes, bytearray, deque)
+SIZED: tuple[type[Sized], ...] = (tuple, list, dict, set, frozenset, str, bytes, bytearray, deque)
 #: Python's functions that take what they are given one by one.
-_GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, sorted, sum, min, max, any, all, bytes, bytearray, dict)
+_GO_OVER: tuple[object, ...] = (list, tuple, set, frozenset, sorted, sum, min, max, any, all, bytes, bytearray, dict)
 _GO_OVER_NAMES = words("join extend update deque Counter reduce prod fsum fromkeys")
 _PADDING = frozenset(["ljust", "rjust", "center", "zfill", "expandtabs"])
 #: Functions that ask an iterator for one element at most, or for none.
-_LAZY: tuple[Any, ...] = (next, iter, isinstance, type, hasattr, getattr, callable, repr, id, bool)
+_LAZY: tuple[object, ...] = (next, iter, isinstance, type, hasattr, getattr, callable, repr, id, bool)
 #: Modules and types whose functions take no longer than what they are given is long, whatever numbers it has.
 _LINEAR = words(
     """
@@ -87,8 +87,8 @@ def check_kept(value: Any) -> None:
 
 
 def within_limits(
-    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]
+) -> tuple[Sequence[object], Mapping[str, object]]:
     """The arguments for a call, iterators in them counted. Raises TooMuch if its cost or its result is too large."""
     name = text_of(function)
     if type(function) in _CALLING or _is_special(function, name):
@@ -106,7 +106,7 @@ def within_limits(
             if size(each) > MAX_ELEMENTS:
                 too_many_iterations(size(each))
     owner = getattr(function, "__self__", None)
-    unbound: tuple[Any, ...] = ()
+    unbound: tuple[object, ...] = ()
     if isinstance(function, MethodDescriptorType) and arguments:  # str.join(",", values)
         owner, *arguments = arguments
         unbound, given = (owner,), given[1:]
@@ -123,7 +123,7 @@ def within_limits(
     return arguments if rule is not None else [*unbound, *arguments], keywords
 
 
-def is_ruled(function: Any) -> bool:
+def is_ruled(function: object) -> bool:
     """Whether the cost of a call of a C function depends on its arguments."""
     if type(function) in _CALLING:
         return True
@@ -135,7 +135,9 @@ _CALLING = (MethodWrapperType, WrapperDescriptorType, operator.methodcaller)
 _OF_C = (BuiltinFunctionType, MethodDescriptorType)
 
 
-def _call_of(function: Any, arguments: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+def _call_of(
+    function: Callable[..., object], arguments: Sequence[object]
+) -> tuple[Callable[..., object] | None, Sequence[object]]:
     """The operation behind `(3).__pow__`, `int.__pow__` and `methodcaller("pow", 3)`, and its operands."""
     if type(function) is operator.methodcaller:
         name, *given = tuple(function.__reduce__()[1])
@@ -149,13 +151,13 @@ def _call_of(function: Any, arguments: Sequence[Any]) -> tuple[Any, Sequence[Any
     return (same, operands) if same is not None and len(operands) == 2 else (None, ())
 
 
-def _is_special(function: Any, name: str) -> bool:
+def _is_special(function: object, name: str) -> bool:
     """Whether it is an operator that Python's library has in Python: `Fraction.__pow__`."""
     module = text_of(function, "__module__")
     return name[:2] == "__" and isinstance(function, FunctionType | MethodType) and _is_standard(module)
 
 
-def _among(value: Any, those: Sequence[Any]) -> bool:
+def _among(value: object, those: Sequence[object]) -> bool:
     return any(value is each for each in those)
 
 
@@ -163,7 +165,7 @@ def _is_standard(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
 
 
-def _root(function: Any, owner: Any) -> str:
+def _root(function: object, owner: object) -> str:
     module = text_of(function, "__module__")
     if not module:
         kind = getattr(function, "__objclass__", None) or (owner if isinstance(owner, type) else type(owner))
@@ -171,7 +173,7 @@ def _root(function: Any, owner: Any) -> str:
     return module.partition(".")[0].removeprefix("_")
 
 
-def _is_linear(function: Any, owner: Any) -> bool:
+def _is_linear(function: object, owner: object) -> bool:
     root = _root(function, owner)
     return root in _LINEAR or root not in sys.stdlib_module_names
 
@@ -179,7 +181,7 @@ def _is_linear(function: Any, owner: Any) -> bool:
 # -- rules: what a call costs, by what it is given ---------------------------------------------------------------------
 
 
-def _numbers_in(text: Any) -> int:
+def _numbers_in(text: object) -> int:
     """The largest number that is written in a format."""
     if isinstance(text, bytes | bytearray):
         text = text.decode("latin-1")
@@ -191,12 +193,12 @@ def _numbers_in(text: Any) -> int:
 _DIGITS = re.compile(r"[0-9]+")
 
 
-def _largest(values: Any) -> int:
+def _largest(values: object) -> int:
     values = values if isinstance(values, (tuple, list)) else values.values() if isinstance(values, dict) else [values]
     return max((abs(each) for each in values if isinstance(each, int)), default=0)
 
 
-def _check_format(text: Any, *values: Any) -> None:
+def _check_format(text: object, *values: object) -> None:
     """Refuse a format whose widths are too large, or are numbers given with it that are."""
     length = _numbers_in(text)
     if _has_dynamic_width(text):
@@ -205,7 +207,7 @@ def _check_format(text: Any, *values: Any) -> None:
         too_long(length)
 
 
-def _has_dynamic_width(text: Any) -> bool:
+def _has_dynamic_width(text: object) -> bool:
     shown = text.decode("latin-1") if isinstance(text, bytes | bytearray) else text
     return isinstance(shown, str) and bool(_DYNAMIC.search(shown))
 
@@ -213,12 +215,12 @@ def _has_dynamic_width(text: Any) -> bool:
 _DYNAMIC = re.compile(r"%[^a-zA-Z%]*\*|\{[^{}]*:[^{}]*\{")
 
 
-def is_wide(text: Any) -> bool:
+def is_wide(text: object) -> bool:
     """Whether a text is a format with a large width, or with one that is given with the values."""
     return isinstance(text, str | bytes) and (_numbers_in(text) > MAX_ELEMENTS or _has_dynamic_width(text))
 
 
-def _power(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _power(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     if len(arguments) == 2:
         left, right = arguments
         if isinstance(right, int) and right > 0 and left not in (0, 1, -1):
@@ -239,14 +241,14 @@ def _bits(value: Any) -> int:
     return 0
 
 
-def _shift(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _shift(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     left, right = arguments
     if isinstance(left, int) and isinstance(right, int) and left and right > 0 and left.bit_length() + right > MAX_BITS:
         too_many_bits(left.bit_length() + right)
     return arguments
 
 
-def _product(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _product(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     left, right = arguments
     if isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length() + right.bit_length() - 2
@@ -259,20 +261,20 @@ def _product(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]
     return arguments
 
 
-def _sum(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _sum(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     left, right = arguments
     if size(left) + size(right) > MAX_ELEMENTS and type(left) in SIZED:
         too_long(size(left) + size(right))
     return arguments
 
 
-def _remainder(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _remainder(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     if isinstance(arguments[0], str | bytes | bytearray):
         _check_format(*arguments)
     return arguments
 
 
-def _formatted(owner: Any, _: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+def _formatted(owner: object, _: object, arguments: list[object], given: list[object]) -> list[object]:
     _exponent(owner, _, [], [each for each in given if not isinstance(each, str)])
     if isinstance(owner, str):
         _check_format(owner, given, *given)
@@ -283,27 +285,27 @@ def _formatted(owner: Any, _: Any, arguments: list[Any], given: list[Any]) -> li
     return arguments
 
 
-def _structure(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _structure(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     _check_format(arguments[0] if arguments else "")
     return arguments
 
 
-def _padded(_: Any, __: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+def _padded(_: object, __: object, arguments: list[object], given: list[object]) -> list[object]:
     if _largest(given) > MAX_ELEMENTS:
         too_long(_largest(given))
     return arguments
 
 
-def _filled(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _filled(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     if arguments and type(arguments[0]) is int and arguments[0] > MAX_ELEMENTS:
         too_long(arguments[0])
     return arguments
 
 
-def _joined(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _joined(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
     if not isinstance(owner, str | bytes | bytearray) or len(arguments) != 1:
         return arguments
-    pieces = arguments[0]
+    pieces: Any = arguments[0]
     if type(pieces) not in SIZED:  # it runs when it is gone through, not now
         return [_within(pieces, lambda total, each: total + len(owner) + size(each), MAX_ELEMENTS, too_long)]
     length = len(owner) * max(len(pieces) - 1, 0)
@@ -313,7 +315,9 @@ def _joined(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[An
     return arguments
 
 
-def _within(values: Any, add: Callable[[int, Any], int], most: int, refuse: Callable[[int], NoReturn]) -> Iterator[Any]:
+def _within(
+    values: Any, add: Callable[[int, object], int], most: int, refuse: Callable[[int], NoReturn]
+) -> Iterator[object]:
     """The values, while what `add` makes of them is not too large."""
     total = 0
     for each in values:
@@ -328,13 +332,13 @@ def _within(values: Any, add: Callable[[int, Any], int], most: int, refuse: Call
         yield each
 
 
-def _added(_: Any, __: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+def _added(_: object, __: object, arguments: list[object], given: list[object]) -> list[object]:
     """`sum(lists, [])`: each of its sums is a copy of all that came before."""
     if len(given) < 2 or type(given[1]) not in SIZED:
         return arguments
     before = size(given[1])
 
-    def copied(total: int, each: Any) -> int:
+    def copied(total: int, each: object) -> int:
         nonlocal before
         before += size(each)
         return total + before
@@ -353,15 +357,16 @@ def _too_many_copies(elements: int) -> NoReturn:
     )
 
 
-def _replaced(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _replaced(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
     if isinstance(owner, str | bytes | bytearray) and len(arguments) > 1 and size(arguments[1]) > 1:
-        length = len(owner) + size(arguments[1]) * owner.count(arguments[0])
+        old: Any = arguments[0]
+        length = len(owner) + size(arguments[1]) * owner.count(old)
         if length > MAX_ELEMENTS:
             too_long(length)
     return arguments
 
 
-def _translated(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _translated(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
     if isinstance(owner, str) and arguments and isinstance(arguments[0], dict):
         length = len(owner) * max(map(size, arguments[0].values()), default=1)
         if length > MAX_ELEMENTS:
@@ -369,24 +374,24 @@ def _translated(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> lis
     return arguments
 
 
-def _extended(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _extended(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
     if size(owner) + sum(map(size, arguments)) > MAX_ELEMENTS:
         too_long(size(owner) + sum(map(size, arguments)))
     return arguments
 
 
-def _contained(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _contained(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     values, item = arguments
     if type(values) is range and type(item) not in (int, bool) and size(values) > MAX_ELEMENTS:
         too_many_iterations(size(values))
     return arguments
 
 
-def _found_in(owner: Any, _: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _found_in(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
     return _contained(None, None, [owner, *arguments], []) and arguments if len(arguments) == 1 else arguments
 
 
-def _precise(owner: Any, _: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+def _precise(owner: object, _: object, arguments: list[object], given: list[object]) -> list[object]:
     """`decimal.Context` and its methods: results have up to as many digits as it says."""
     digits = getattr(owner, "prec", 0) if type(owner).__name__ == "Context" else _largest(given)
     if digits > _MAX_DIGITS and (type(owner).__name__ == "Context" or len(given)):
@@ -394,11 +399,11 @@ def _precise(owner: Any, _: Any, arguments: list[Any], given: list[Any]) -> list
     return arguments
 
 
-def _choices(_: Any, function: Any, arguments: list[Any], __: list[Any]) -> list[Any]:
+def _choices(_: object, function: object, arguments: list[object], __: list[object]) -> list[object]:
     """`math.comb`, `math.perm`, `math.factorial`: at least (n/k)**k, or n to the power of about half of k."""
     n, k = (arguments[0], arguments[-1]) if arguments else (0, 0)
     if isinstance(n, int) and isinstance(k, int) and 0 < k <= n:
-        if function.__name__ == "comb":
+        if text_of(function) == "comb":
             k = min(k, n - k)
             bits = k * max((n // k).bit_length() - 1, 1) if k else 0
         else:
@@ -408,17 +413,17 @@ def _choices(_: Any, function: Any, arguments: list[Any], __: list[Any]) -> list
     return arguments
 
 
-def _multiplied(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _multiplied(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     if arguments:
         return [_within(arguments[0], _more_bits, 2 * MAX_BITS, too_many_bits), *arguments[1:]]
     return arguments
 
 
-def _more_bits(bits: int, each: Any) -> int:
+def _more_bits(bits: int, each: object) -> int:
     return bits + (each.bit_length() if isinstance(each, int) else 0)
 
 
-def _least_multiple(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _least_multiple(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     total = 1
     for each in arguments:
         if isinstance(each, int):
@@ -428,7 +433,7 @@ def _least_multiple(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> li
     return arguments
 
 
-def _exponent(_: Any, __: Any, arguments: list[Any], given: list[Any]) -> list[Any]:
+def _exponent(_: object, __: object, arguments: list[object], given: list[Any]) -> list[object]:
     """Numbers that are written with an exponent become as many digits."""
     for each in given:
         exponent = 0
@@ -441,7 +446,7 @@ def _exponent(_: Any, __: Any, arguments: list[Any], given: list[Any]) -> list[A
     return arguments
 
 
-def _all_ordered(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[Any]:
+def _all_ordered(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
     """Iterators of itertools that keep what they are given."""
     for each in arguments:
         if size(each) > MAX_ELEMENTS:
@@ -452,7 +457,7 @@ def _all_ordered(_: Any, __: Any, arguments: list[Any], ___: list[Any]) -> list[
 _MAX_DIGITS = 2_400
 
 #: By module and name. Each takes what a method is called on, the function, its arguments, and those with the keywords'.
-_RULES: dict[tuple[str, str], Callable[[Any, Any, list[Any], list[Any]], list[Any]]] = {
+_RULES: dict[tuple[str, str], Callable[[object, object, list[object], list[object]], list[object]]] = {
     **dict.fromkeys([("operator", "pow"), ("builtins", "pow"), ("operator", "ipow")], _power),
     **dict.fromkeys([("operator", "lshift"), ("operator", "ilshift")], _shift),
     **dict.fromkeys([("operator", "mul"), ("operator", "imul")], _product),

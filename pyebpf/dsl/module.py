@@ -37,7 +37,7 @@ class Module(DecoratorMethods, MapMethods):
     maximum = LazyMethod(lambda: aggregations.maximum)
     stats = LazyMethod(lambda: aggregations.stats)
 
-    def body_of(self, value: Any, decorator: str) -> Body:
+    def body_of(self, value: object, decorator: str) -> Body:
         """The body of what a decorator was put on: a function's, or a body of another front end as it is.
 
         Raises InvalidValue for anything else.
@@ -66,7 +66,7 @@ class Module(DecoratorMethods, MapMethods):
         entity: Any = PythonSubprogram(plain_function(function, "replaceable"), replaceable=True)
         return entity  # type: ignore[no-any-return]  # to a probe's author it is the function
 
-    def define(self, text: str, names: dict[str, Any] | None = None) -> SimpleNamespace:
+    def define(self, text: str, names: dict[str, object] | None = None) -> SimpleNamespace:
         """Run source text whose probes belong here: for places that keep no source, such as piped input.
 
         The text sees the caller's names, then `names`, and `bpf` as this module. Returns what it defines.
@@ -78,7 +78,7 @@ class Module(DecoratorMethods, MapMethods):
 
         file = f"<bpf.define {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        before: dict[str, Any] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
+        before: dict[str, object] = {**frame.f_globals, **frame.f_locals, "bpf": self, **(names or {})}
         after = dict(before)
         try:
             code = compile(text, file, "exec", dont_inherit=True)

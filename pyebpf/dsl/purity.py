@@ -20,7 +20,7 @@ from types import (
     MethodWrapperType,
     ModuleType,
 )
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pyebpf.collector import collector_paused
 from pyebpf.dsl import changes, guarded, limits, set_order, unguarded
@@ -31,6 +31,10 @@ from pyebpf.dsl.text_of import called_method, text_of, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import CodeType, FrameType
+
+    from _typeshed import TraceFunction
+
+R = TypeVar("R")
 
 #: Modules of the standard library that compute from their arguments alone, those written in C among them.
 _PURE = words(
@@ -150,7 +154,7 @@ class Unordered(Impure):
         return f"{self.name}() goes through a set, whose order differs from run to run: give it sorted(…) of the set"
 
 
-def impure_call(function: Any, *, result: bool = True) -> str:
+def impure_call(function: object, *, result: bool = True) -> str:
     """Name of a callable that may answer otherwise in another run; empty for what is pure, or followed when it runs.
 
     `result` tells whether what it returns is used as it is.
@@ -192,7 +196,7 @@ def impure_call(function: Any, *, result: bool = True) -> str:
     return "" if _allows(root, name, type_.__name__) else _shown(root, f"{type_.__name__}.{name}")
 
 
-def _impure_object(value: Any) -> str:
+def _impure_object(value: object) -> str:
     """Name of the type of a value that is a piece of the running system: an open file, a socket, a lock."""
     type_ = type(value)
     root = _root(text_of(type_, "__module__"))
@@ -226,7 +230,7 @@ def _shown(root: str, name: str) -> str:
     return name if root == "builtins" or (root == "datetime" and "." in name) else f"{root}.{name}"
 
 
-class _Watch:
+class Watch:
     """Profiling and tracing hooks: they refuse at the first call of what is impure, and when there are too many steps.
 
     `frames` tells which may do as they like.
@@ -240,9 +244,9 @@ class _Watch:
         #: is a step, whether its lines are, and what it must not be called for, but by what is trusted.
         self.kinds: dict[int, _Kind] = {}
         #: The author's functions that were called, compiled anew.
-        self.anew: dict[Any, Any] = {}
+        self.anew: dict[FunctionType, FunctionType] = {}
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "call":
             kind = self.kinds.get(id(frame.f_code))
             if kind is None or kind.names is not frame.f_globals:
@@ -269,7 +273,7 @@ class _Watch:
             if kind is not None and kind.unguarded:
                 self.bounded(unguarded.check_size, argument)
                 if type(argument) in limits.SIZED:  # what a generator makes, something else may put together
-                    self.count(len(argument) >> 3)
+                    self.count(limits.size(argument) >> 3)
         elif event == "c_call" and not self.frames[-1]:
             name = impure_call(argument, result=False)
             if name:
@@ -280,7 +284,7 @@ class _Watch:
                 if refused is not None:
                     self.refuse(refused)
 
-    def trace(self, frame: FrameType, _: str, __: Any) -> Callable[..., Any] | None:
+    def trace(self, frame: FrameType, _: str, __: object) -> TraceFunction | None:
         """The tracing hook, called where a function begins."""
         kind = self.kinds.get(id(frame.f_code))
         if kind is None or kind.names is not frame.f_globals:
@@ -290,14 +294,14 @@ class _Watch:
         frame.f_trace_opcodes = unguarded.spins(frame.f_code)
         return self.trace_sizes if kind.unguarded and unguarded.grows(frame.f_code) else self.trace_line
 
-    def trace_sizes(self, frame: FrameType, event: str, __: Any) -> Callable[..., Any]:
+    def trace_sizes(self, frame: FrameType, event: str, __: object) -> TraceFunction:
         """The tracing hook of the lines of a function that Python itself calls, and that may make large values."""
         next(self.ticker)
         if event in ("line", "return"):
             self.count(self.bounded(unguarded.check_grown, frame) >> 1)
         return self.trace_sizes
 
-    def trace_line(self, _: FrameType, event: str, __: Any) -> Callable[..., Any]:
+    def trace_line(self, _: FrameType, event: str, __: object) -> TraceFunction:
         """The tracing hook of the lines of a function that loops."""
         if event in ("line", "opcode"):
             next(self.ticker)
@@ -322,8 +326,8 @@ class _Watch:
         )
 
     def check_call(
-        self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+        self, function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]
+    ) -> tuple[Callable[..., object], Sequence[object], Mapping[str, object]]:
         """Look at a call that a guarded function makes; return it with what it is given guarded."""
         self.count(_CALL)
         new = self.anew.get(function) if type(function) is FunctionType else None
@@ -338,8 +342,8 @@ class _Watch:
         return self.bound(function, arguments, keywords)
 
     def bound(
-        self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> tuple[Any, Sequence[Any], Mapping[str, Any]]:
+        self, function: Callable[..., R], arguments: Sequence[object], keywords: Mapping[str, object]
+    ) -> tuple[Callable[..., R], Sequence[object], Mapping[str, object]]:
         """A call within the limits: iterators that it is given are counted, functions of the author's guarded."""
         try:
             arguments, keywords = limits.within_limits(function, arguments, keywords)
@@ -353,22 +357,24 @@ class _Watch:
             keywords = {name: guarded.guarded_argument(each) for name, each in keywords.items()}
         return new, arguments, keywords
 
-    def check_order(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    def check_order(
+        self, function: Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]
+    ) -> None:
         """Look at a call that a probe's own expression makes: refuse one that depends on the order of a set."""
         if set_order.goes_through(function, arguments, keywords):
             self.refuse(Unordered(text_of(function, "__qualname__")))
 
-    def check_iterated(self, values: Any) -> None:
+    def check_iterated(self, values: object) -> None:
         """Look at what a probe's own expression goes through: refuse a set."""
         if set_order.is_unordered(values):
             self.refuse(Unordered(""))
 
-    def check_result(self, value: Any) -> None:
+    def check_result(self, value: object) -> None:
         """Refuse what is too large to keep; all that is made takes memory, so its elements are steps, too."""
         self.bounded(limits.check_kept, value)
         self.count(limits.size(value) >> 3 if type(value) is not range else 0)
 
-    def bounded(self, check: Callable[[Any], Any], value: Any) -> Any:
+    def bounded(self, check: Callable[[Any], R], value: object) -> R:
         """The answer of a check, which may refuse what is too large to keep."""
         try:
             return check(value)
@@ -389,7 +395,7 @@ class _Kind:
     """Facts of code that was called."""
 
     code: CodeType  # kept, so that no other has its identity
-    names: dict[str, Any]
+    names: dict[str, object]
     trusted: bool
     counts: bool
     traced: bool
@@ -412,7 +418,7 @@ def _kind(frame: FrameType) -> _Kind:
     return _Kind(code, names, trusted=True, counts=True, traced=traced, unguarded=False, impure=impure)
 
 
-def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def compute(function: Callable[..., R], arguments: Sequence[object], keywords: Mapping[str, object]) -> R:
     """Call a function while compiling. Raises Impure if that may come out otherwise in another run, or do something.
 
     Raises TooMuch if it takes too long, or makes too much.
@@ -433,8 +439,8 @@ def compute(function: Callable[..., Any], arguments: Sequence[Any], keywords: Ma
     return _watched(function, arguments, keywords)
 
 
-def _watched(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    watch = _Watch()
+def _watched(function: Callable[..., R], arguments: Sequence[object], keywords: Mapping[str, object]) -> R:
+    watch = Watch()
     operation = guarded.operation(function)
     function, arguments, keywords = watch.bound(function, arguments, keywords)
     around, ticker = COUNTING.watch, COUNTING.ticker
@@ -461,7 +467,7 @@ def _watched(function: Callable[..., Any], arguments: Sequence[Any], keywords: M
     return value
 
 
-def _is_c(function: Any) -> bool:
+def _is_c(function: object) -> bool:
     """Whether no code of the author's runs unless an argument brings it along."""
     return isinstance(function, (BuiltinFunctionType, MethodDescriptorType)) or (
         isinstance(function, type) and function.__module__ == "builtins"

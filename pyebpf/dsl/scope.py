@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.dsl.source import names_rebound_by_loops
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.source import Source
 
-MISSING: Any = object()
+MISSING: object = object()
 
 
 class ReboundName(Exception):
     """A captured name has another value now. `before` and `after` are the two."""
 
-    def __init__(self, before: Any, after: Any) -> None:
+    def __init__(self, before: object, after: object) -> None:
         super().__init__(before, after)
         self.before = before
         self.after = after
@@ -31,13 +31,13 @@ class Scope:
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function
-        self.captured: dict[str, Any] = {}
+        self.captured: dict[str, object] = {}
         for name in _free_names(function.__code__):
             value = self._now(name)
             if value is not MISSING:
                 self.captured[name] = value
 
-    def _now(self, name: str) -> Any:
+    def _now(self, name: str) -> object:
         function = self.function
         if name in function.__code__.co_freevars:
             cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
@@ -49,7 +49,7 @@ class Scope:
             return function.__globals__[name]
         return getattr(builtins, name, MISSING)
 
-    def outside(self, name: str) -> Any:
+    def outside(self, name: str) -> object:
         """The present meaning of a name outside the function; MISSING if it has none."""
         return self._now(name)
 
@@ -57,7 +57,7 @@ class Scope:
         """Whether the name means something outside the function."""
         return self._now(name) is not MISSING
 
-    def look_up(self, name: str, source: Source) -> Any:
+    def look_up(self, name: str, source: Source) -> object:
         """Return what `name` means; MISSING if it means nothing.
 
         Raises Rebound if it was captured and has been given another value since, unless a loop around the probe gives
@@ -71,7 +71,7 @@ class Scope:
         return before
 
 
-def _same(before: Any, now: Any) -> bool:
+def _same(before: object, now: object) -> bool:
     return type(before) is type(now) and isinstance(before, (int, str, bytes, float)) and before == now
 
 

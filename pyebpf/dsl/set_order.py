@@ -11,7 +11,7 @@ import operator
 import sys
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.dsl.text_of import text_of
 
@@ -34,7 +34,7 @@ _DEEP |= {"map", "filter", "reduce", "from_iterable", "starmap"}
 _DEPTH = 4
 
 
-def is_unordered(value: Any) -> bool:
+def is_unordered(value: object) -> bool:
     """Whether a value is a set in which the hashes of strings, or addresses, decide who comes first."""
     return (
         isinstance(value, (set, frozenset))
@@ -43,7 +43,7 @@ def is_unordered(value: Any) -> bool:
     )
 
 
-def goes_through(function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+def goes_through(function: object, arguments: Sequence[object], keywords: Mapping[str, object]) -> bool:
     """Whether a call depends on the order of a set that it is given, as far as no function of the author's does it."""
     while isinstance(function, partial):
         arguments, keywords = [*function.args, *arguments], {**function.keywords, **keywords}
@@ -64,11 +64,11 @@ def goes_through(function: Any, arguments: Sequence[Any], keywords: Mapping[str,
     return _is_pythons(function) and not _is_one_of(function, _ASK)
 
 
-def _is_one_of(function: Any, those: frozenset[Any]) -> bool:
+def _is_one_of(function: object, those: frozenset[object]) -> bool:
     return any(function is each for each in those)
 
 
-def _is_pythons(function: Any) -> bool:
+def _is_pythons(function: object) -> bool:
     """Whether a function is Python's own: built in, or of its library."""
     if isinstance(function, BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType | MethodWrapperType):
         return True
@@ -78,7 +78,7 @@ def _is_pythons(function: Any) -> bool:
     return False
 
 
-def _holds_unordered(value: Any, depth: int = _DEPTH) -> bool:
+def _holds_unordered(value: object, depth: int = _DEPTH) -> bool:
     """Whether a value is such a set, or has one in it."""
     if is_unordered(value):
         return True

@@ -13,7 +13,7 @@ import functools
 import linecache
 from contextlib import suppress
 from types import CodeType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.depth import MAX_LEVELS, room, too_deep
@@ -254,7 +254,7 @@ def _same(found: CodeType | None, live: CodeType) -> bool:
     )
 
 
-def _text(constant: Any) -> str:
+def _text(constant: object) -> str:
     """A constant's text, which tells 1 from 1.0; a set's is one in whatever order it has its elements.
 
     Equal sets of one file are one constant, in the order of the first of them.

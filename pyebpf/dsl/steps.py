@@ -8,10 +8,12 @@ from __future__ import annotations
 import threading
 from itertools import chain, compress, islice, repeat
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyebpf.dsl.purity import Watch
 
 #: Rounds and elements beyond these are a mistake: a program could hold no such table.
 MAX_ELEMENTS = 1_000_000
@@ -37,7 +39,7 @@ class Counting(threading.local):
     """The counter of the steps in this thread: endless, where nothing is computed."""
 
     ticker: Iterator[bool] = repeat(True)  # noqa: FBT003 - what is repeated
-    watch: Any = None
+    watch: Watch | None = None
 
 
 COUNTING = Counting()
@@ -46,7 +48,7 @@ COUNTING = Counting()
 class _End:
     """The end of the steps: an error, each time."""
 
-    def __init__(self, refuse: Callable[[], Any]) -> None:
+    def __init__(self, refuse: Callable[[], object]) -> None:
         self._refuse = refuse
 
     def __iter__(self) -> _End:
@@ -57,7 +59,7 @@ class _End:
         raise AssertionError("a refusal is raised")
 
 
-def ticker_of(steps: int, refuse: Callable[[], Any]) -> Iterator[bool]:
+def ticker_of(steps: int, refuse: Callable[[], object]) -> Iterator[bool]:
     """An iterator that gives True so many times, and calls `refuse`, which raises, each time after that."""
     return chain(repeat(True, steps), _End(refuse))  # noqa: FBT003 - what is repeated
 
@@ -65,13 +67,13 @@ def ticker_of(steps: int, refuse: Callable[[], Any]) -> Iterator[bool]:
 class _Rest:
     """The rest of an iterator that has given as many elements as it may: nothing, or an error."""
 
-    def __init__(self, values: Iterator[Any]) -> None:
+    def __init__(self, values: Iterator[object]) -> None:
         self._values = values
 
     def __iter__(self) -> _Rest:
         return self
 
-    def __next__(self) -> Any:
+    def __next__(self) -> NoReturn:
         next(self._values)
         word = type(self._values).__name__
         error = TooMuch(
@@ -83,7 +85,7 @@ class _Rest:
         raise error
 
 
-def counted(values: Any) -> Any:
+def counted(values: Any) -> object:
     """An iterator that ends in an error after `MAX_ELEMENTS`; as it is what has a length, or is counted anyway."""
     if isinstance(values, GeneratorType) or not hasattr(type(values), "__next__") or hasattr(values, "read"):
         return values

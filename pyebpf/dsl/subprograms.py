@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.subprograms import MAX_PARAMETERS, Signature, Subprogram
 from pyebpf.dsl.annotations import declared_annotations, integer_type, signature
@@ -60,7 +60,9 @@ class PythonSubprogram(Subprogram):
             p.fail(f"{function.__name__}: annotate what it returns, `-> u64`, or `-> None`", self.where)
         return Signature(types, result)
 
-    def bound(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Mapping[str, Any]:
+    def bound(
+        self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]
+    ) -> Mapping[str, object]:
         try:
             bound = signature(self.function).bind(*arguments, **keywords)
         except TypeError as error:

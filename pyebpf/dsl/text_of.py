@@ -12,7 +12,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def text_of(value: Any, attribute: str = "__name__") -> str:
+def text_of(value: object, attribute: str = "__name__") -> str:
     """An attribute such as `__name__`, `__qualname__`, `__module__`; empty if it is no string, or cannot be read."""
     try:
         found = getattr(value, attribute, "")
@@ -21,7 +21,7 @@ def text_of(value: Any, attribute: str = "__name__") -> str:
     return found if type(found) is str else ""
 
 
-def called_method(function: Any) -> str:
+def called_method(function: object) -> str:
     """The method that an `operator.methodcaller` calls; empty for all others."""
     if type(function) is not operator.methodcaller:
         return ""

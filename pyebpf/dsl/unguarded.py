@@ -14,19 +14,19 @@ import operator
 import re
 from contextlib import suppress
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MemberDescriptorType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.dsl import limits
 from pyebpf.dsl.backtracking import may_backtrack
 from pyebpf.dsl.steps import ABOVE, MAX_ELEMENTS, TooMuch
-from pyebpf.dsl.text_of import words
+from pyebpf.dsl.text_of import text_of, words
 
 if TYPE_CHECKING:
     import dis
     from collections.abc import Mapping
 
 #: Functions whose results may be large, or take for ever, with a few small arguments.
-_UNBOUNDED: tuple[Any, ...] = (
+_UNBOUNDED: tuple[object, ...] = (
     *(getattr(math, name) for name in ("factorial", "comb", "perm", "lcm", "prod")),
     *(getattr(itertools, name) for name in ("count", "cycle", "repeat", "product", "permutations", "combinations")),
     itertools.combinations_with_replacement,
@@ -107,7 +107,7 @@ def check_grown(frame: FrameType) -> int:
     level = [*frame.f_locals.values(), *[names[name] for name in frame.f_code.co_names if name in names]]
     looked_at = 0
     for _ in range(_LEVELS):
-        inside: list[Any] = []
+        inside: list[object] = []
         for each in level:
             check_size(each)
             if type(each) not in _WITHOUT_VALUES and len(inside) < _MANY:
@@ -117,15 +117,15 @@ def check_grown(frame: FrameType) -> int:
     return looked_at
 
 
-def check_size(value: Any) -> None:
+def check_size(value: object) -> None:
     """Refuse a value that is too large to keep, be it of a class made from one of Python's, or a file in memory."""
-    kind: Any = type(value)
+    kind: type = type(value)
     if kind in _WITHOUT_VALUES or kind in limits.SIZED:
         limits.check_kept(value)
     elif isinstance(value, io.BytesIO | io.StringIO):
-        base = io.BytesIO if isinstance(value, io.BytesIO) else io.StringIO
+        file = io.BytesIO if isinstance(value, io.BytesIO) else io.StringIO
         with suppress(ValueError):  # it is closed
-            if (at := base.tell(value)) > MAX_ELEMENTS:
+            if (at := file.tell(value)) > MAX_ELEMENTS:
                 limits.too_long(at)
     elif kind.__flags__ & _MADE_BY_CLASS:
         # The base's own methods: the class's may be the author's.
@@ -136,12 +136,12 @@ def check_size(value: Any) -> None:
                 limits.too_long(base.__len__(value))
 
 
-def _newest(value: Any) -> list[Any]:
+def _newest(value: object) -> list[object]:
     """The last elements of a container, or attributes of an object or a class of the author's; runs no code of his."""
-    kind: Any = type(value)
+    kind: type = type(value)
     if isinstance(value, dict):
         return [*itertools.islice(reversed(dict.values(value)), _FEW)]
-    found: list[Any] = []
+    found: list[object] = []
     if isinstance(value, list):
         found += list.__getitem__(value, slice(-_FEW, None))
     elif isinstance(value, tuple):
@@ -168,7 +168,7 @@ def _slots(kind: type) -> tuple[MemberDescriptorType, ...]:
     return tuple([each for each in found if isinstance(each, MemberDescriptorType)])
 
 
-def refused_code(code: CodeType, names: Mapping[str, Any], given: Mapping[str, Any]) -> TooMuch | None:
+def refused_code(code: CodeType, names: Mapping[str, object], given: Mapping[str, object]) -> TooMuch | None:
     """The error about a function that Python itself calls, if its source or what it is given makes it unbounded."""
     sign = _unbounded_operator(code)
     if sign:
@@ -206,7 +206,7 @@ def _unbounded_format(code: CodeType) -> str:
     return next((f"the format {each!r}" for each in large), "")
 
 
-def refused_call(function: Any, code: CodeType) -> TooMuch | None:
+def refused_call(function: object, code: CodeType) -> TooMuch | None:
     """The error about a function of C's that such code calls."""
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
@@ -258,7 +258,7 @@ def _swallows(code: CodeType) -> bool:
     return bare or any(name in code.co_names for name in ("BaseException", "Exception"))
 
 
-def _unbounded_name(code: CodeType, names: Mapping[str, Any]) -> str:
+def _unbounded_name(code: CodeType, names: Mapping[str, object]) -> str:
     """A function that code names, or an attribute of a module that it names, and whose result nothing bounds."""
     found = _instructions(code)
     for at, each in enumerate(found):
@@ -271,11 +271,11 @@ def _unbounded_name(code: CodeType, names: Mapping[str, Any]) -> str:
             if not _is_iterated(found[at + 1 :]):
                 return "range()"
         elif value is not None and not isinstance(value, BuiltinFunctionType) and _is_one_of(value):
-            return f"{value.__name__}()"
+            return f"{text_of(value)}()"
     return ""
 
 
-def _is_one_of(value: Any) -> bool:
+def _is_one_of(value: object) -> bool:
     return any(value is each for each in _UNBOUNDED)
 
 
@@ -293,7 +293,7 @@ def _is_iterated(after: tuple[dis.Instruction, ...]) -> bool:
     return False
 
 
-def _held(given: Mapping[str, Any]) -> list[Any]:
+def _held(given: Mapping[str, object]) -> list[object]:
     """The values that a function is given, and the attributes of these."""
     found = list(given.values())
     for each in given.values():
@@ -301,7 +301,7 @@ def _held(given: Mapping[str, Any]) -> list[Any]:
     return found
 
 
-def _is_endless(value: Any) -> bool:
+def _is_endless(value: object) -> bool:
     if type(value) is range:
         return limits.size(value) > MAX_ELEMENTS
     return type(value).__module__ == "itertools"

@@ -126,7 +126,7 @@ class PerfBuffer(EventStream[Any]):
     """
 
     def __init__(
-        self, array: KernelMap, record: Type | type[Any] | None = None, *, pages: int = 8, overwrite: bool = False
+        self, array: KernelMap, record: Type | type | None = None, *, pages: int = 8, overwrite: bool = False
     ) -> None:
         check_argument("array", array, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if array.spec.type is not MapType.PERF_EVENT_ARRAY:
@@ -229,5 +229,5 @@ class PerfBuffer(EventStream[Any]):
             buffer.close()
 
 
-def _as_they_are(rows: Iterator[Any], count: int) -> list[Any]:
+def _as_they_are(rows: Iterator[object], count: int) -> list[Any]:
     return list(islice(rows, count))

@@ -36,7 +36,7 @@ class RingBuffer(EventStream[Any]):
     size than `record`.
     """
 
-    def __init__(self, ring: KernelMap, record: Type | type[Any] | None = None) -> None:
+    def __init__(self, ring: KernelMap, record: Type | type | None = None) -> None:
         check_argument("ring", ring, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if ring.spec.type is not MapType.RINGBUF:
             raise InvalidValue(f"map {ring.name} is not a ring buffer but {ring.spec.type.name}")
@@ -59,7 +59,7 @@ class RingBuffer(EventStream[Any]):
         self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
         self._words = self._producer_map.part(PAGE_SIZE, 2 * self.size, "I")
         #: Copied out, not yet decoded.
-        self._rows: Iterator[tuple[Any, ...]] = iter(())
+        self._rows: Iterator[tuple[object, ...]] = iter(())
         if record is not None:
             padding = stride(record.size) - BPF_RINGBUF_HDR_SZ - record.size
             self._plain = Struct(f"<{BPF_RINGBUF_HDR_SZ}x{record.format}{padding}x")
@@ -89,7 +89,7 @@ class RingBuffer(EventStream[Any]):
             latest = self._assemble(self._rows, length_hint(self._rows))
         return result + latest if result else latest
 
-    def _unpacked(self, size: int) -> Iterator[tuple[Any, ...]]:
+    def _unpacked(self, size: int) -> Iterator[tuple[object, ...]]:
         """Return the records of the next `size` bytes as tuples: copied at once, unpacked when they are asked for."""
         return self._plain.iter_unpack(b"".join(self._read(_whole, size)))
 

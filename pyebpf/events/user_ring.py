@@ -9,7 +9,7 @@ Source: kernel/bpf/ringbuf.c, since Linux 6.1.
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.closing import Closing
 from pyebpf.errors import InvalidValue, NotLoaded, check_argument
@@ -33,7 +33,7 @@ class UserRingBuffer(Closing):
     mapped.
     """
 
-    def __init__(self, ring: KernelMap, record: Type | type[Any] | None = None) -> None:
+    def __init__(self, ring: KernelMap, record: Type | type | None = None) -> None:
         check_argument("ring", ring, KernelMap, "a loaded map, as bpf.loaded_map(name) gives")
         if ring.spec.type is not MapType.USER_RINGBUF:
             raise InvalidValue(f"map {ring.name} is not a user ring buffer but {ring.spec.type.name}")

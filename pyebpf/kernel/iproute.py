@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.kernel.rtnetlink import CLSACT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyroute2 import IPRoute
+
 _ETH_P_ALL = 3
 _XDP_ATTACHED_MULTI = 4
 
 
 @contextmanager
-def iproute() -> Iterator[Any]:
+def iproute() -> Iterator[IPRoute]:
     """An open `pyroute2.IPRoute`. What the kernel refuses within raises OSError with its errno and message."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
@@ -32,12 +34,12 @@ def iproute() -> Iterator[Any]:
         raise OSError(error.code, str(error.args[-1])) from error
 
 
-def has_clsact(requests: Any, interface: int) -> bool:
+def has_clsact(requests: IPRoute, interface: int) -> bool:
     """Whether an interface has the clsact queue."""
     return any(each.get_attr("TCA_KIND") == "clsact" for each in requests.get_qdiscs(interface))
 
 
-def add_clsact(requests: Any, interface: int) -> None:
+def add_clsact(requests: IPRoute, interface: int) -> None:
     """Make an interface's clsact queue, unless it has one. ENOENT: the kernel has no such queues."""
     from pyroute2.netlink.exceptions import NetlinkError
 
@@ -48,7 +50,9 @@ def add_clsact(requests: Any, interface: int) -> None:
             raise
 
 
-def add_bpf_filter(requests: Any, interface: int, direction: str, prog_fd: int, name: str, *, priority: int) -> None:
+def add_bpf_filter(
+    requests: IPRoute, interface: int, direction: str, prog_fd: int, name: str, *, priority: int
+) -> None:
     """Put a program into an interface's clsact queue, for packets of every protocol. ENOENT: there is no bpf filter.
 
     The program's result is the verdict.
@@ -66,7 +70,7 @@ def add_bpf_filter(requests: Any, interface: int, direction: str, prog_fd: int, 
     )
 
 
-def xdp_programs(requests: Any) -> dict[tuple[int, str], int]:
+def xdp_programs(requests: IPRoute) -> dict[tuple[int, str], int]:
     """For each interface (index, name) with XDP, the program's id; 0 where it has one in each mode."""
     found = {}
     for link in requests.get_links():

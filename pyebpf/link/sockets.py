@@ -33,7 +33,7 @@ class SocketLink(Link):
 
     def __init__(self, target: str, how: str, socket: object, off: int) -> None:
         super().__init__(target, how, ())
-        self._socket: Any = socket
+        self._socket = socket
         self._off = off
 
     @property

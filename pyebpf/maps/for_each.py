@@ -13,7 +13,7 @@ nothing new. For both, numbers that the body may change begin as ones that nobod
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.intrinsics.callbacks import ENTRY, callback, entry_arguments, function_number
@@ -344,7 +344,7 @@ def for_each_loop(
     returned: Callable[[ForEachLoop], Sequence[Variable]],
     *,
     changes: bool,
-) -> Iterator[tuple[ForEachLoop, Any]]:
+) -> Iterator[tuple[ForEachLoop, object]]:
     """Build the body once for all entries; gives the loop and the target's value.
 
     `carried` are the variables that the body assigns, `used` those that it may read, which have a value here;

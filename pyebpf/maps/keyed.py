@@ -110,7 +110,7 @@ class KeyedMap(LoadedMap, StoredMapping[K, V], Generic[K, V]):
             p.fail(
                 f"{self.map_name}.{name} is for user space: a probe {adds}looks entries up one at a time, by .get(k)"
             )
-        methods: dict[str, Callable[..., Any]] = {
+        methods: dict[str, Callable[..., object]] = {
             "get": self._get,
             "add": self._add,
             "pop": self._pop,

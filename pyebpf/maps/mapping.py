@@ -43,7 +43,7 @@ class ReadMapping(Merging, Stored, Mapping[K, V], Generic[K, V]):
         """The value of a key. Raises KeyError."""
 
     @abstractmethod
-    def _now(self) -> SnapshotMapping:
+    def _now(self) -> SnapshotMapping[K, V]:
         """All entries."""
 
     def __getitem__(self, key: K) -> V:
@@ -122,7 +122,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         # One value stands for all: in the first slot, so that a sum reads back as what was stored.
         return kind.encode(value).ljust(size * processors, b"\0")
 
-    def _encode_values(self, values: Collection[Any]) -> bytes:
+    def _encode_values(self, values: Collection[object]) -> bytes:
         return b"".join(map(self._encode_value, values)) if self._per_cpu else encode_all(self.store.value_type, values)
 
     def _decode_values(self, values: bytes) -> list[Any]:
@@ -264,8 +264,8 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         """Keys and values as bytes; a per-CPU value is all slots laid end to end."""
         return each_entry(self._batches())
 
-    def _now(self) -> SnapshotMapping:
-        found = SnapshotMapping([], [])
+    def _now(self) -> SnapshotMapping[K, V]:
+        found: SnapshotMapping[K, V] = SnapshotMapping([], [])
         for keys, values, _ in self._batches():
             found.key_list += self._decode_keys(keys)
             found.value_list += self._decode_values(values)
@@ -334,8 +334,9 @@ class PerCpuValues(ReadMapping[K, list[V]], Generic[K, V]):
             raise KeyError(key)
         return self._owner.decode_slots(value)
 
-    def _now(self) -> SnapshotMapping:
-        owner, found = self._owner, SnapshotMapping([], [])
+    def _now(self) -> SnapshotMapping[K, list[V]]:
+        owner = self._owner
+        found: SnapshotMapping[K, list[V]] = SnapshotMapping([], [])
         for keys, values, _ in owner._batches():
             found.key_list += owner._decode_keys(keys)
             slots = iter(owner.decode_slots(values))
@@ -353,5 +354,5 @@ class StoredObjectArray(StoredMapping[K, Any], Generic[K]):
     def _encode_value(self, value: object) -> bytes:
         return super()._encode_value(self.store.object_number(value))
 
-    def _encode_values(self, values: Collection[Any]) -> bytes:
+    def _encode_values(self, values: Collection[object]) -> bytes:
         return b"".join(map(self._encode_value, values))

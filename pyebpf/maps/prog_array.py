@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
     from pyebpf.module.probe import ProbeOwner
     from pyebpf.specs import AttachSpec
 
@@ -102,7 +103,7 @@ class ProgramArray(LoadedMap, StoredObjectArray[int]):
             return
         self._call(p, number)
 
-    def _call(self, p: ProgramBuilder, number: Any) -> None:
+    def _call(self, p: ProgramBuilder, number: ir.Value) -> None:
         def call() -> None:
             p.b.call(TAIL_CALL, p.context, self.handle(p), number, comment="tail call")
 

@@ -5,22 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import TypeAlias
+
+    _Merge: TypeAlias = tuple[FrameType, int, list[Any], list[Any]]
 
 #: No value of a map.
 NOT_NEXT = object()
 
-_Merge: TypeAlias = tuple[Any, int, list[Any], list[Any]]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-class SnapshotMapping(Mapping[Any, Any]):
+class SnapshotMapping(Mapping[K, V]):
     """Keys and their values, in the same order. The table that finds a key is made when one is asked for."""
 
-    def __init__(self, keys: list[Any], values: list[Any]) -> None:
+    def __init__(self, keys: list[K], values: list[V]) -> None:
         self.key_list, self.value_list = keys, values
 
     @classmethod
-    def of(cls, items: ItemsView[Any, Any]) -> Self:
+    def of(cls, items: ItemsView[K, V]) -> Self:
         """The mapping that a view belongs to, or one of the same items."""
         if isinstance(items, _Items) and isinstance(items._mapping, cls):
             return items._mapping
@@ -31,27 +38,27 @@ class SnapshotMapping(Mapping[Any, Any]):
         return cls(keys, values)
 
     @cached_property
-    def _table(self) -> dict[Any, Any]:
+    def _table(self) -> dict[K, V]:
         return dict(zip(self.key_list, self.value_list, strict=True))
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: K) -> V:
         return self._table[key]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         return iter(self.key_list)
 
     def __len__(self) -> int:
         return len(self.key_list)
 
-    def items(self) -> ItemsView[Any, Any]:
+    def items(self) -> ItemsView[K, V]:
         """Pairs of key and value."""
         return _Items(self)
 
-    def keys(self) -> KeysView[Any]:
+    def keys(self) -> KeysView[K]:
         """The keys."""
         return _Keys(self)
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> ValuesView[V]:
         """The values."""
         return _Values(self)
 
@@ -59,32 +66,32 @@ class SnapshotMapping(Mapping[Any, Any]):
 class _View:
     """One aspect of a snapshot, in its order."""
 
-    _mapping: SnapshotMapping
+    _mapping: SnapshotMapping[Any, Any]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__[1:].lower()}({list(self)!r})"
 
     if TYPE_CHECKING:
 
-        def __iter__(self) -> Iterator[Any]:
+        def __iter__(self) -> Iterator[object]:
             """Given by each view."""
 
     def __reversed__(self) -> Iterator[Any]:
         yield from reversed(list(self))
 
 
-class _Items(_View, ItemsView[Any, Any]):
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+class _Items(_View, ItemsView[K, V]):
+    def __iter__(self) -> Iterator[tuple[K, V]]:
         return zip(self._mapping.key_list, self._mapping.value_list, strict=True)
 
 
-class _Values(_View, ValuesView[Any]):
-    def __iter__(self) -> Iterator[Any]:
+class _Values(_View, ValuesView[V]):
+    def __iter__(self) -> Iterator[V]:
         return iter(self._mapping.value_list)
 
 
-class _Keys(_View, KeysView[Any]):
-    def __iter__(self) -> Iterator[Any]:
+class _Keys(_View, KeysView[K]):
+    def __iter__(self) -> Iterator[K]:
         return iter(self._mapping.key_list)
 
 
@@ -101,7 +108,7 @@ class Merging:
     # Other threads may end a merge at any time: whoever takes part in one holds it by a name of its own.
     _merge: _Merge | None = None
 
-    def _merging_keys(self, found: SnapshotMapping, frame: Any) -> KeysView[Any]:
+    def _merging_keys(self, found: SnapshotMapping[K, V], frame: FrameType) -> KeysView[K]:
         """View of the keys of `found`, given to whom `frame` belongs."""
         return _MergingKeys(found, self, (id(frame), frame.f_lasti))
 
@@ -116,12 +123,12 @@ class Merging:
         return NOT_NEXT
 
 
-class _MergingKeys(_Keys):
-    def __init__(self, mapping: SnapshotMapping, owner: Merging, caller: tuple[int, int]) -> None:
+class _MergingKeys(_Keys[K]):
+    def __init__(self, mapping: SnapshotMapping[K, Any], owner: Merging, caller: tuple[int, int]) -> None:
         super().__init__(mapping)
         self._owner, self._caller = owner, caller
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[K]:
         found, frame = self._mapping, sys._getframe(1)
         if found.key_list and (id(frame), frame.f_lasti) == self._caller:
             self._owner._merge = (frame, frame.f_lasti, found.key_list[::-1], found.value_list[::-1])

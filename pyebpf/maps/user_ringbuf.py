@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.drop_counters import count_drop
@@ -83,7 +83,7 @@ class UserRingBuffer(LoadedMap, Generic[V]):
         need_helper(p, "user_ringbuf_drain", f"{name}.drain()", "pass records in a map, such as a queue")
         layout = self.record_class.layout
 
-        def arguments(registers: Sequence[ir.Value]) -> list[Any]:
+        def arguments(registers: Sequence[ir.Value]) -> list[object]:
             room = -(-layout.size // 8) * 8
             slot = p.b.slot(room, name="record")
             address = p.b.slot_address(slot)

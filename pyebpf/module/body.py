@@ -35,7 +35,7 @@ class Body:
         """The place of what made the request of a number, of `count` that a probe has. Raises as `where`."""
         return self.where
 
-    def annotation(self, parameter: str) -> Any:  # noqa: ARG002 - for those that override it
+    def annotation(self, parameter: str) -> object:  # noqa: ARG002 - for those that override it
         """The type that the author gives a parameter, None for none."""
         return None
 

@@ -31,7 +31,7 @@ class DeclaredMap(Protocol):
     def specs(self) -> Sequence[MapSpec]:
         """Every map that is to be made for it, hidden ones included."""
 
-    def bind(self, store: Any, /) -> None:
+    def bind(self, store: object, /) -> None:
         """Read and write a loaded map's store from now on; None: none."""
 
 

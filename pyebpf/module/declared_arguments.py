@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 T = TypeVar("T")
-F = TypeVar("F", bound="Callable[..., Any]")
+F = TypeVar("F", bound="Callable[..., object]")
 
 _HAS_VARARGS, _HAS_KEYWORDS = 0x04, 0x08  # inspect.CO_VARARGS, CO_VARKEYWORDS
 _U64, _S64 = 1 << 64, 1 << 63
@@ -39,7 +39,7 @@ def checked(function: FunctionType, shown: str) -> Any:
     """
 
     @wraps(function)
-    def declaration(*given: object, **options: object) -> Any:
+    def declaration(*given: object, **options: object) -> object:
         for name, kind, value in _annotated(function, given, options):
             wrong = _wrong(kind, value)
             if wrong:
@@ -51,7 +51,7 @@ def checked(function: FunctionType, shown: str) -> Any:
     return declaration
 
 
-def _check_count(function: FunctionType, shown: str, given: Sequence[Any]) -> None:
+def _check_count(function: FunctionType, shown: str, given: Sequence[object]) -> None:
     """Refuse arguments by position that are more than the function takes: others have names."""
     code = function.__code__
     if len(given) > code.co_argcount and not code.co_flags & _HAS_VARARGS:
@@ -60,7 +60,7 @@ def _check_count(function: FunctionType, shown: str, given: Sequence[Any]) -> No
         raise InvalidValue(f"{shown}({given[code.co_argcount]!r}): one argument too many without a name{remedy}")
 
 
-def _check_names(function: FunctionType, shown: str, given: Sequence[Any], options: dict[str, Any]) -> None:
+def _check_names(function: FunctionType, shown: str, given: Sequence[object], options: dict[str, object]) -> None:
     """Refuse options that there are not, or that were given by position, and arguments that are missing."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -113,7 +113,7 @@ def checked_methods(cls: type[T]) -> type[T]:
 
 
 def _annotated(
-    function: FunctionType, given: Sequence[Any], options: dict[str, Any]
+    function: FunctionType, given: Sequence[object], options: dict[str, object]
 ) -> Iterator[tuple[str, object, object]]:
     """Each argument with its name, "" for one by position, and its annotation."""
     code, annotations = function.__code__, function.__annotations__
@@ -156,7 +156,7 @@ class LazyMethod(Generic[F]):
         made = checked(factory, f"bpf.{factory.__name__}") if isinstance(factory, FunctionType) else factory
 
         @wraps(factory)
-        def declare(*arguments: Any, **keywords: Any) -> Any:
+        def declare(*arguments: object, **keywords: object) -> object:
             return module.declare(made(*arguments, **keywords))
 
         return declare  # type: ignore[return-value]  # of the same signature

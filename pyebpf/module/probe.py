@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         @property
         def target(self) -> str: ...
         def detach(self) -> None: ...
-        def __enter__(self) -> Any: ...
+        def __enter__(self) -> object: ...
         def __exit__(self, *error: object) -> None: ...
 
     class ProbeOwner(Protocol):
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         #: The module's probes, in the order of their decorators.
         probes: list[AnyProbe]
 
-        def body_of(self, value: Any, decorator: str) -> Body:
+        def body_of(self, value: object, decorator: str) -> Body:
             """The body of what a decorator was put on. Raises InvalidValue."""
 
     AnyProbe: TypeAlias = "Probe[Any, Any]"
@@ -99,7 +99,7 @@ class Probe(Generic[P, R]):
         self.body = body
         self.requests = requests
         self._attacher: Attacher | None = None
-        self._find_program: Callable[[AnyProbe], Any] | None = None
+        self._find_program: Callable[[AnyProbe], object] | None = None
         self.__name__ = body.name
         wrapped = body.wrapped
         if wrapped is not None:
@@ -122,7 +122,7 @@ class Probe(Generic[P, R]):
             where = None
         error.name_probe(self.body.name, where)
 
-    def bind(self, attacher: Attacher | None, program: Callable[[AnyProbe], Any] | None = None) -> None:
+    def bind(self, attacher: Attacher | None, program: Callable[[AnyProbe], object] | None = None) -> None:
         """Connect with the loaded programs; None when they are closed."""
         self._attacher = attacher
         self._find_program = program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotFound, NotPermitted
 from pyebpf.kernel import bpf
@@ -27,8 +27,8 @@ _PREFIX_LENGTH = 4  # bytes before an LPM key's data
 def open_map(
     where: str | PathLike[str] | int,
     *,
-    key: Type | type[Any] | None = None,
-    value: Type | type[Any] | None = None,
+    key: Type | type | None = None,
+    value: Type | type | None = None,
     inner: MapSpec | None = None,
 ) -> KernelMap:
     """Open a map that is there already: by the path of its pin or by its id.
@@ -68,7 +68,7 @@ def _check_where(where: object) -> None:
         raise InvalidValue(f"open_map({where!r}): a path has no NUL")
 
 
-def _type(what: str, given: Type | type[Any] | None) -> Type | None:
+def _type(what: str, given: Type | type | None) -> Type | None:
     found = type_of(given)
     if found is None and given is not None:
         raise InvalidValue(

@@ -116,7 +116,7 @@ class KernelRawTracepoint(Record):
     module: str = ""
 
 
-def to_plain(value: object) -> Any:
+def to_plain(value: object) -> object:
     """Turn a fact into what JSON holds: fields that have their default are left out."""
     if isinstance(value, tuple):
         return [to_plain(each) for each in value]
@@ -141,7 +141,7 @@ def to_plain(value: object) -> Any:
     raise MalformedData(f"{value!r} is not a fact about a kernel")
 
 
-def _field_to_plain(field: TracepointField) -> dict[str, Any]:
+def _field_to_plain(field: TracepointField) -> dict[str, object]:
     return {name: getattr(field, name) for name in field.__match_args__ if getattr(field, name) is not None}
 
 
@@ -157,7 +157,7 @@ def from_plain(annotation: str, plain: object, place: str) -> Any:
     )
 
 
-_CLASSES: dict[str, Any] = {
+_CLASSES: dict[str, object] = {
     cls.__name__: cls
     for cls in (KernelType, KernelMember, KernelVariable, KernelParameter, KernelFunction, KernelRawTracepoint)
 }

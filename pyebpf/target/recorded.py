@@ -5,7 +5,7 @@ With them a program compiles to the same bytes on any machine: golden listings, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, cast, get_args
 
 from pyebpf.errors import MalformedData, NotFound, check_argument
 from pyebpf.target.facts import (
@@ -40,7 +40,7 @@ class Recorder(Target):
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._facts: dict[str, dict[str, Any]] = {}
+        self._facts: dict[str, dict[str, object]] = {}
 
     def to_json(self) -> str:
         """Write down the facts so far; the same facts give the same text."""
@@ -146,7 +146,7 @@ class Recorder(Target):
         return self._ask("has", self._target.has, feature)
 
 
-def _composites(answers: list[Any]) -> Iterator[dict[str, Any]]:
+def _composites(answers: list[object]) -> Iterator[dict[str, object]]:
     """Structs and unions in answers as JSON has them."""
     waiting = answers[::-1]
     while waiting:
@@ -162,7 +162,7 @@ def _composites(answers: list[Any]) -> Iterator[dict[str, Any]]:
 class RecordedTarget(Target):
     """A target that knows recorded facts only. Any other question raises NotFound that names it."""
 
-    def __init__(self, facts: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, facts: Mapping[str, Mapping[str, object]]) -> None:
         check_argument("facts", facts, dict, "a dictionary; from_json() reads a text")
         self._facts = {asked: dict(fact) for asked, fact in facts.items()}
 

@@ -25,15 +25,15 @@ _U64, _S64 = 1 << 64, 1 << 63
 _MAX_INTEGER = 1 << 32
 
 
-def read(annotation: str, value: object, place: str, classes: Mapping[str, Any]) -> Any:
+def read(annotation: str, value: object, place: str, classes: Mapping[str, object]) -> Any:
     """The value of an annotation, of what JSON gave. MalformedData names the `place` of what does not fit.
 
     `classes` are those that annotations name: classes with annotated fields, and texts, which are other annotations.
     """
     kinds = annotation.split(" | ")
     for kind in kinds:
-        if isinstance(classes.get(kind), str):
-            return read(classes[kind], value, place, classes)
+        if isinstance(alias := classes.get(kind), str):
+            return read(alias, value, place, classes)
         if kind in _PLAIN and type(value) is _PLAIN[kind][0]:
             if type(value) is int and not -_S64 <= value < _U64:
                 raise MalformedData(f"{place} is the number {value}, which 64 bits do not hold")
@@ -47,7 +47,7 @@ def read(annotation: str, value: object, place: str, classes: Mapping[str, Any])
     raise MalformedData(f"{place} is {_shown(value)}, not {' or '.join(_words(kind) for kind in kinds)}")
 
 
-def _tuple(kinds: list[str], values: list[Any], place: str, classes: Mapping[str, Any]) -> tuple[Any, ...]:
+def _tuple(kinds: list[str], values: list[object], place: str, classes: Mapping[str, object]) -> tuple[object, ...]:
     if kinds[-1] == "...":
         kinds = kinds[:1] * len(values)
     if len(values) != len(kinds):
@@ -58,7 +58,7 @@ def _tuple(kinds: list[str], values: list[Any], place: str, classes: Mapping[str
     )
 
 
-def _record(cls: Any, plain: dict[str, Any], place: str, classes: Mapping[str, Any]) -> object:
+def _record(cls: Any, plain: dict[str, object], place: str, classes: Mapping[str, object]) -> object:
     annotations: dict[str, str] = {}
     for each in reversed(cls.__mro__):
         annotations |= vars(each).get("__annotations__", {})

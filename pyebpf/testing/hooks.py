@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.attach.fields import Bytes, IntegerField, NestedField, StructContext, WordArrayField
 from pyebpf.errors import InvalidValue, closest
@@ -24,7 +24,7 @@ class Hooked(NamedTuple):
     """Result of a program at a hook: its return value, the context's fields after it, the memory behind it."""
 
     value: int
-    fields: dict[str, Any]
+    fields: dict[str, object]
     memory: bytes
     result: Result
 

@@ -25,7 +25,7 @@ _META = 32
 class IteratorEvents(Programs):
     """Programs of `@bpf.iter`."""
 
-    def iterate(self, name: str, *elements: Mapping[str, Any]) -> list[Any]:
+    def iterate(self, name: str, *elements: Mapping[str, object]) -> list[Any]:
         """Read the iterator of a probe, by its name: the records that it emits over these elements, in order.
 
         An element is what the kernel's function bpf_iter_NAME has for it, by the names of its parameters:

@@ -378,8 +378,8 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     @overload
     def open(self, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[Events[Yielded]]: ...
     @overload
-    def open(self, *args: Any, buffer: int | None, **kwargs: Any) -> AbstractContextManager[Events[Yielded]]: ...
-    def open(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Events[Yielded]]:
+    def open(self, *args: object, buffer: int | None, **kwargs: object) -> AbstractContextManager[Events[Yielded]]: ...
+    def open(self, *args: object, **kwargs: object) -> AbstractContextManager[Events[Yielded]]:
         """Attach with the options given as arguments; the events end when the context is left.
 
         With an option that asks for another mode it gives what that mode's `open` does.
@@ -457,8 +457,10 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     @overload
     def open(self, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[Snapshot[Yielded]]: ...
     @overload
-    def open(self, *args: Any, buffer: int | None, **kwargs: Any) -> AbstractContextManager[Snapshot[Yielded]]: ...
-    def open(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Snapshot[Yielded]]:
+    def open(
+        self, *args: object, buffer: int | None, **kwargs: object
+    ) -> AbstractContextManager[Snapshot[Yielded]]: ...
+    def open(self, *args: object, **kwargs: object) -> AbstractContextManager[Snapshot[Yielded]]:
         """Attach with the options given as arguments; each call gives what was counted since the one before.
 
         With an option that asks for another mode it gives what that mode's `open` does.

@@ -183,7 +183,7 @@ class Snapshot(Reader, Generic[Yielded]):
         self,
         name: str,
         count: Callable[[], Iterable[Yielded]],
-        records: Callable[[Stop], Iterable[Any]],
+        records: Callable[[Stop], Iterable[object]],
         dropped: Callable[[], Mapping[str, int]],
         drop_labels: Mapping[str, str],
     ) -> None:

@@ -53,7 +53,7 @@ def checked(name: str, found: object, *, columns: bool) -> Iterable[Any]:
     return _from_first(name, iter(found), columns=columns)
 
 
-def _from_first(name: str, items: Iterator[Any], *, columns: bool) -> Iterator[Any]:
+def _from_first(name: str, items: Iterator[object], *, columns: bool) -> Iterator[Any]:
     for first in items:
         if columns and isinstance(first, Histogram):
             raise InvalidValue(f"tool {name}: {_WITH_COLUMNS}")

@@ -10,8 +10,9 @@ from pyebpf.dataclass import MISSING, fields
 from pyebpf.tool.readers import Events, Snapshot, Stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from pyebpf.dataclass import Field
     from pyebpf.tool import AnyTool
 
 _BUFFER = "bytes for events that wait to be read (--buffer)"
@@ -19,7 +20,7 @@ _BUFFER = "bytes for events that wait to be read (--buffer)"
 _ELEMENT = re.compile(r"\w+\[(\w+)\]")
 
 
-def described_open(tool: AnyTool, method: Callable[..., Any]) -> Callable[..., Any]:
+def described_open(tool: AnyTool, method: Callable[..., object]) -> Callable[..., object]:
     """`method` as a function whose parameters are the tool's options, and whose docstring explains each.
 
     Options of the output alone are left out; a tool that prints events has `buffer`, too.
@@ -33,7 +34,7 @@ def described_open(tool: AnyTool, method: Callable[..., Any]) -> Callable[..., A
         return method
     names = [item.name for item in declared]
     parameters = [f"v{number}" for number, _ in enumerate(names)]
-    scope: dict[str, Any] = {"_open": method, "_names": names}
+    scope: dict[str, object] = {"_open": method, "_names": names}
     values = f"**dict(zip(_names, ({''.join(f'{each}, ' for each in parameters)})))"
     buffer = tool.prints_events and not has_field(options, "buffer")
     # Placeholders for names, so that nothing but numbers reaches the source.
@@ -55,7 +56,7 @@ def described_open(tool: AnyTool, method: Callable[..., Any]) -> Callable[..., A
     return made  # type: ignore[no-any-return]  # made by exec
 
 
-def has_field(options: Any, name: str) -> bool:
+def has_field(options: object, name: str) -> bool:
     """Whether a tool's options have a field of that name; a function that makes them does not say."""
     try:
         return any(item.name == name for item in fields(options))
@@ -63,12 +64,12 @@ def has_field(options: Any, name: str) -> bool:
         return False
 
 
-def _is_of_output(item: Any) -> bool:
+def _is_of_output(item: Field) -> bool:
     spec = item.metadata.get("spec")
     return spec is not None and spec.output_only
 
 
-def _returned(tool: AnyTool, scope: dict[str, Any]) -> str:
+def _returned(tool: AnyTool, scope: dict[str, object]) -> str:
     """The annotation of what `open` gives, in any mode that it can give; the names that it has go to `scope`."""
     scope["AbstractContextManager"], scope["Any"] = AbstractContextManager, Any
     ruled_out = {item.name for item in fields(tool.options) if _is_of_output(item)}
@@ -80,7 +81,7 @@ def _returned(tool: AnyTool, scope: dict[str, Any]) -> str:
     return f"AbstractContextManager[{' | '.join(found)}]"
 
 
-def _reader(tool: Any, scope: dict[str, Any]) -> str:
+def _reader(tool: Any, scope: dict[str, object]) -> str:
     """The class of what a tool's `open` gives, with that of its records."""
     if hasattr(tool, "collect"):
         scope["Stacks"] = Stacks
@@ -99,7 +100,7 @@ def _reader(tool: Any, scope: dict[str, Any]) -> str:
     return f"{kind.__name__}[{record.__name__}]"
 
 
-def _explained(declared: list[Any], *, buffer: bool) -> list[str]:
+def _explained(declared: Sequence[Field], *, buffer: bool) -> list[str]:
     """A line for each option."""
     lines = []
     for item in declared:

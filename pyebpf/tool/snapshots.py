@@ -40,7 +40,7 @@ class Counted:
     shown, are one row; `key` is one of them.
     """
 
-    key: Any
+    key: object
     count: int
     labels: Mapping[str, object]
 

@@ -29,7 +29,7 @@ class Readable(Protocol):
     def fileno(self) -> int:
         """The descriptor that is readable when records are there."""
 
-    def poll(self, timeout: float) -> Sequence[Any]:
+    def poll(self, timeout: float) -> Sequence[object]:
         """The records that are there, or come within `timeout` seconds."""
 
 
@@ -177,7 +177,7 @@ def events_of(name: str, *times: str) -> Callable[[Any, Any, Stop], Iterator[Any
             return found
         return map(converted, found)
 
-    def converted(record: object) -> Any:
+    def converted(record: object) -> object:
         for each in times:
             setattr(record, each, monotonic_time(getattr(record, each)))
         return record

@@ -12,6 +12,8 @@ from pyebpf.types.integers import U8
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from construct import Construct
+
 #: Longer ones could never stand in a map value or on the stack.
 MAX_LENGTH = 1 << 20
 
@@ -40,7 +42,7 @@ class CharArray(Type):
         raw: bytes = next(plain)
         return raw.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[bytes]:
         raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         if not isinstance(raw, bytes):
             msg = f"{value!r} does not fit {self.name}: give a str or bytes"
@@ -51,7 +53,7 @@ class CharArray(Type):
         return [raw]
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         # construct's PaddedString knows no error handler, which names from the kernel need.
@@ -78,7 +80,7 @@ class ForeignCharArray(CharArray):
         raw: bytes = next(plain)
         return raw.rstrip(b"\0").decode("utf-8", "surrogateescape")
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[bytes]:
         raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         if not isinstance(raw, bytes):
             raise InvalidValue(f"{value!r} does not fit {self.name}: give a str or bytes")
@@ -105,14 +107,14 @@ class BytesType(Type):
     def assemble(self, plain: Iterator[Any]) -> bytes:
         return bytes(next(plain))
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if not isinstance(value, (bytes, bytearray, memoryview)) or len(value) != self.length:
             msg = f"{value!r} does not fit {self.name}: give exactly {self.length} bytes"
             raise InvalidValue(msg)
         return [bytes(value)]
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.Bytes(self.length)
@@ -137,20 +139,20 @@ class ArrayType(Type):
         self.format = element.format * length
         self.count = element.count * length
 
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[object]) -> object:
         return [self.element.assemble(plain) for _ in range(self.length)]
 
     def as_key(self) -> Type:
         return ArrayKeyType(self.element.as_key(), self.length)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if not isinstance(value, (list, tuple)) or len(value) != self.length:
             msg = f"{value!r} does not fit {self.name}: give a list of {self.length}"
             raise InvalidValue(msg)
         return [plain for item in value for plain in self.element.scatter(item)]
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.Array(self.length, self.element.construct)
@@ -165,7 +167,7 @@ class ArrayType(Type):
 class ArrayKeyType(ArrayType):
     """An array that decodes to a tuple, which a dictionary takes as a key."""
 
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[object]) -> object:
         return tuple(self.element.assemble(plain) for _ in range(self.length))
 
     def as_key(self) -> Type:

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+    from construct import Construct
 
     from pyebpf.btf import BtfBuilder
 
@@ -30,11 +32,11 @@ class Type(ABC):
     count: int = 1
 
     @abstractmethod
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[object]) -> object:
         """Take `count` plain values and return the Python value."""
 
     @abstractmethod
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> Sequence[object]:
         """Return the `count` plain values of a Python value; InvalidValue if it does not fit."""
 
     def describe_btf(self, builder: BtfBuilder) -> int:
@@ -57,14 +59,14 @@ class Type(ABC):
         return lambda data: assemble(iter(unpack(data)))
 
     @cached_property
-    def encode(self) -> Callable[[Any], bytes]:
+    def encode(self) -> Callable[[object], bytes]:
         """Function from a Python value to `size` bytes; InvalidValue if it does not fit."""
         pack, scatter = self.packer.pack, self.scatter
         return lambda value: pack(*scatter(value))
 
     @cached_property
     @abstractmethod
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         """The same layout as a construct object, `parse` and `build`: as part of a larger one, or for its tools."""
 
     def __repr__(self) -> str:

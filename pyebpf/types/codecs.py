@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyebpf.types import Type
 
-    Assembler = Callable[[Iterator[tuple[Any, ...]], int], list[Any]]
+    Assembler = Callable[[Iterator[tuple[object, ...]], int], list[Any]]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -71,7 +71,7 @@ def assembler(kind: Type) -> Assembler:
     return lambda rows, count: [assemble(iter(plain)) for plain in islice(rows, count)]
 
 
-def _converter(kind: Type) -> Callable[[Any], Any] | None:
+def _converter(kind: Type) -> Callable[[Any], object] | None:
     """Function from one plain value to the Python value; None if it is that already."""
     if _is_plain(kind):
         return None
@@ -82,7 +82,7 @@ def _converter(kind: Type) -> Callable[[Any], Any] | None:
 
 
 def _struct_assembler(
-    cls: type[Struct], names: tuple[str, ...], converters: list[Callable[[Any], Any] | None]
+    cls: type[Struct], names: tuple[str, ...], converters: list[Callable[[Any], object] | None]
 ) -> Assembler:
     """Make records by a loop written for this class, without its constructor: ten times as fast.
 

@@ -11,6 +11,8 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from construct import Construct
+
     from pyebpf.btf import BtfBuilder
     from pyebpf.types.integers import IntType
 
@@ -26,11 +28,11 @@ class EnumType(Type):
         self.members: Any = IntEnum(name, dict(members))  # type: ignore[misc]  # its members are known at run time
         self._by_value = {int(member): member for member in self.members}
 
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[Any]) -> object:
         value: int = next(plain)
         return self._by_value.get(value, value)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         return self.integer.scatter(value)
 
     def describe_btf(self, builder: BtfBuilder) -> int:
@@ -41,7 +43,7 @@ class EnumType(Type):
         return {name: int(member) for name, member in self.members.__members__.items()}
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.Enum(self.integer.construct, **self._values())

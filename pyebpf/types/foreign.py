@@ -11,6 +11,8 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from construct import Construct
+
 
 class ConstructType(Type):
     """Bytes that a construct object parses and builds in user space; to a program they are bytes without fields."""
@@ -24,12 +26,12 @@ class ConstructType(Type):
         self.size = size
         self.format = f"{size}s"
 
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[Any]) -> object:
         value = self._declared.parse(next(plain))
         # A key must be hashable, which construct's containers are not.
         return _plain(value)
 
-    def scatter(self, value: Any) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if isinstance(value, bytes) and len(value) == self.size:
             return [value]  # as a program, or another tool, made it
         import construct
@@ -41,7 +43,7 @@ class ConstructType(Type):
         return [built]
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         return self._declared
 
     def __eq__(self, other: object) -> bool:
@@ -64,7 +66,7 @@ class Frozen(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     """Containers of construct as plain values that can be hashed, without its bookkeeping."""
     if isinstance(value, dict):
         return Frozen({name: _plain(each) for name, each in value.items() if name != "_io"})

@@ -103,7 +103,7 @@ def _record(btf: Btf, node: StructNode) -> Type | None:
             return None
         declared[name] = kind
     annotations = dict.fromkeys(declared, int)
-    members: dict[str, Any] = {name: FieldSpec(kind, MISSING) for name, kind in declared.items()}
+    members: dict[str, object] = {name: FieldSpec(kind, MISSING) for name, kind in declared.items()}
     made: Any = types.new_class(
         node.name or "Value", (Struct,), exec_body=lambda body: body.update(__annotations__=annotations, **members)
     )

@@ -11,6 +11,8 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from construct import Construct
+
 _CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
@@ -50,14 +52,14 @@ class IntType(Type):
             return int.from_bytes(value, "big")
         return bool(value) if self.is_bool else int(value)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if not isinstance(value, int) or not self.minimum <= value <= self.maximum:
             msg = f"{value!r} does not fit {self.name}: give an integer from {self.minimum} to {self.maximum}"
             raise InvalidValue(msg)
         return [value.to_bytes(self.size, "big") if self.big_endian else int(value)]
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         if self.is_bool:

@@ -11,6 +11,8 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from construct import Construct
+
 _SIZE = 16
 
 
@@ -27,7 +29,7 @@ class WideIntType(Type):
     def assemble(self, plain: Iterator[Any]) -> int:
         return int.from_bytes(next(plain), "little", signed=self.signed)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if isinstance(value, int):
             try:
                 return [value.to_bytes(_SIZE, "little", signed=self.signed)]
@@ -36,7 +38,7 @@ class WideIntType(Type):
         raise InvalidValue(f"{value!r} does not fit {self.name}: give an integer of 128 bits")
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.BytesInteger(_SIZE, signed=self.signed, swapped=True)
@@ -60,7 +62,7 @@ class FloatType(Type):
         value: float = next(plain)
         return value
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if isinstance(value, int | float) and not isinstance(value, bool):
             try:
                 self.packer.pack(value)
@@ -71,7 +73,7 @@ class FloatType(Type):
         raise InvalidValue(f"{value!r} does not fit {self.name}: give a number in its range")
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.FormatField("<", self.format)

@@ -13,6 +13,8 @@ from pyebpf.types.integers import U64
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from construct import Construct
+
 
 class PointerType(Type):
     """An address of 8 bytes; `target` is a Type, `char` for a C string, or None for `void`."""
@@ -28,11 +30,11 @@ class PointerType(Type):
     def assemble(self, plain: Iterator[Any]) -> int:
         return int(next(plain))
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         return U64.scatter(value)
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         return U64.construct
 
     def __eq__(self, other: object) -> bool:

@@ -11,6 +11,8 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from construct import Construct
+
     from pyebpf.btf import BtfBuilder
 
 _LENGTH = 4
@@ -37,7 +39,7 @@ class PrefixType(Type):
         self.size = _LENGTH + address_size
         self.format = f"I{address_size}s"
 
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[object]) -> object:
         length, address = next(plain), next(plain)
         if self.address_size not in {_IPV4, _IPV6}:
             return length, address
@@ -47,7 +49,7 @@ class PrefixType(Type):
         kind = ipaddress.IPv4Network if self.address_size == _IPV4 else ipaddress.IPv6Network
         return kind((address, length), strict=False)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         length, address = self._parts(value)
         bits = 8 * self.address_size
         if not isinstance(length, int) or not 0 <= length <= bits or len(address) != self.address_size:
@@ -57,7 +59,7 @@ class PrefixType(Type):
         mask = (1 << bits) - (1 << bits - length)
         return [length, (int.from_bytes(address, "big") & mask).to_bytes(self.address_size, "big")]
 
-    def _parts(self, value: object) -> tuple[Any, bytes]:
+    def _parts(self, value: object) -> tuple[object, bytes]:
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], bytes):
             return value[0], value[1]
         if self.address_size in {_IPV4, _IPV6}:
@@ -65,7 +67,7 @@ class PrefixType(Type):
 
             kind = ipaddress.IPv4Network if self.address_size == _IPV4 else ipaddress.IPv6Network
             try:
-                network: Any = kind(getattr(value, "network", value), strict=False)
+                network = kind(getattr(value, "network", value), strict=False)
             except (ValueError, TypeError) as error:
                 raise InvalidValue(f"{value!r} does not fit {self.name}: give a network or an address") from error
             return network.prefixlen, network.network_address.packed
@@ -77,7 +79,7 @@ class PrefixType(Type):
         return builder.add_struct(self.name, self.size, [("prefixlen", length, 0, 0), ("data", data, 32, 0)])
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.Struct("prefixlen" / construct.Int32ul, "data" / construct.Bytes(self.address_size))

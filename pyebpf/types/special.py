@@ -14,6 +14,8 @@ from pyebpf.types.base import Type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from construct import Construct
+
     from pyebpf.btf import BtfBuilder
 
 
@@ -28,10 +30,10 @@ class SpecialType(Type):
         self.align = align
         self.format = f"{size}s"
 
-    def assemble(self, plain: Iterator[Any]) -> None:
+    def assemble(self, plain: Iterator[object]) -> None:
         next(plain)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if value is not None:
             raise InvalidValue(f"{value!r} does not fit {self.name}: it is the kernel's own, give None")
         return [bytes(self.size)]
@@ -43,7 +45,7 @@ class SpecialType(Type):
         return builder.add_struct(self.tag, self.size, [("val" if count == 1 else "__opaque", member, 0, 0)])
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         return construct.Padding(self.size)

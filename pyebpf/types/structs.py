@@ -12,6 +12,9 @@ from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Self
+
+    from construct import Construct
 
 T = TypeVar("T")
 MISSING: Any = object()
@@ -23,8 +26,8 @@ _GIVEN = "__given__"
 class FieldSpec:
     """The arguments of `field(...)`, until the class is made."""
 
-    type: Any
-    default: Any = MISSING
+    type: object
+    default: object = MISSING
 
 
 def field(type: type[T], *, default: T = MISSING) -> T:  # noqa: A002 - reads as the declaration it is
@@ -39,7 +42,7 @@ class Field:
     name: str
     type: Type
     offset: int
-    default: Any = MISSING
+    default: object = MISSING
 
     @property
     def required(self) -> bool:
@@ -50,7 +53,7 @@ class Field:
 class StructType(Type):
     """The layout of one Struct class: fields in order at C's natural alignment, `padding` where C leaves holes."""
 
-    def __init__(self, name: str, fields: list[tuple[str, Type, Any]], cls: type[Struct] | None = None) -> None:
+    def __init__(self, name: str, fields: Sequence[tuple[str, Type, object]], cls: type[Struct] | None = None) -> None:
         self.name = name
         self.c_name = f"struct {name}"
         self.cls = cls
@@ -81,18 +84,18 @@ class StructType(Type):
         same = all(new is f.type for (_, new, _), f in zip(fields, self.fields, strict=True))
         return self if same else StructType(self.name, fields, self.cls)
 
-    def values(self, record: object) -> Sequence[Any]:
+    def values(self, record: object) -> Sequence[object]:
         """The values of a record's fields, in order."""
         return [getattr(record, f.name) for f in self.fields]
 
-    def make(self, values: Iterator[Any]) -> Any:
+    def make(self, values: Iterator[object]) -> object:
         """A record of these values."""
         return list(values) if self.cls is None else self.cls(*values)
 
-    def assemble(self, plain: Iterator[Any]) -> Any:
+    def assemble(self, plain: Iterator[object]) -> object:
         return self.make(f.type.assemble(plain) for f in self.fields)
 
-    def scatter(self, value: object) -> list[Any]:
+    def scatter(self, value: object) -> list[object]:
         if self.cls is not None and not isinstance(value, self.cls):
             fields = ", ".join(f.name + "=…" for f in self.fields)
             msg = f"{value!r} is not of type {self.name}: give {self.name}({fields})"
@@ -102,7 +105,7 @@ class StructType(Type):
         ]
 
     @cached_property
-    def construct(self) -> Any:
+    def construct(self) -> Construct:
         import construct
 
         members, offset = [], 0
@@ -129,7 +132,7 @@ class StructType(Type):
 class _StructClass(type):
     """Gives each Struct class slots for its fields: instances are made and filled faster, and take less memory."""
 
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _StructClass:
         # Python 3.14 makes annotations later; its classes go without slots.
         annotations = namespace.get("__annotations__")
         if annotations is not None and bases:
@@ -182,12 +185,13 @@ class Struct(metaclass=_StructClass):
             raise InvalidValue(msg)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Any:
+    def from_bytes(cls, data: bytes) -> Self:
         """Decode exactly `layout.size` bytes. Raises MalformedData for more or less."""
         check_argument("data", data, (bytes, bytearray, memoryview), "bytes")
         if len(data) != cls.layout.size:
             raise MalformedData(f"{cls.layout.name} has {cls.layout.size} bytes, these are {len(data)}")
-        return cls.layout.decode(data)
+        found: Self = cls.layout.decode(data)
+        return found
 
     def to_bytes(self) -> bytes:
         """Encode to `layout.size` bytes; InvalidValue if a field's value does not fit."""
@@ -212,7 +216,7 @@ class Struct(metaclass=_StructClass):
         return f"{self.layout.name}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in self.layout.fields)})"
 
 
-def _content(record: Struct) -> tuple[Any, ...]:
+def _content(record: Struct) -> tuple[object, ...]:
     """The values that two records are compared by: an array is the same as a list and as a tuple."""
     return tuple(_frozen(getattr(record, f.name)) for f in record.layout.fields)
 
@@ -254,7 +258,7 @@ def type_of(declared: object) -> Type | None:
     return None
 
 
-def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, Any]]:
+def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object]]:
     for base in reversed(cls.__mro__):
         if base is Struct or not issubclass(base, Struct):
             continue
@@ -281,7 +285,7 @@ def _resolve(cls: type, annotation: object) -> object:
     """Evaluate a string annotation (`from __future__ import annotations`) where the class was written."""
     if not isinstance(annotation, str):
         return annotation
-    names: dict[str, Any] = dict(vars(sys.modules[cls.__module__])) if cls.__module__ in sys.modules else {}
+    names: dict[str, object] = dict(vars(sys.modules[cls.__module__])) if cls.__module__ in sys.modules else {}
     depth = 1
     # The class body's own scope may be a function: its locals are only in the frames above.
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue
 from pyebpf.types.structs import MISSING, StructType
@@ -29,12 +29,12 @@ class TupleType(StructType):
         keys = [element.as_key() for element in self.elements]
         return self if all(map(_same, keys, self.elements)) else TupleType(keys)
 
-    def values(self, record: object) -> Sequence[Any]:
+    def values(self, record: object) -> Sequence[object]:
         if not isinstance(record, tuple | list) or len(record) != len(self.fields):
             raise InvalidValue(f"{record!r} is not of type {self.name}: give a tuple of {len(self.fields)}")
         return record
 
-    def make(self, values: Iterator[Any]) -> Any:
+    def make(self, values: Iterator[object]) -> object:
         return tuple(values)
 
 

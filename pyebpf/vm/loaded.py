@@ -59,7 +59,7 @@ class LoadedProgram:
     def _names(self) -> dict[str, Any]:
         """Names that the functions may use."""
         vm = self.machine
-        scope: dict[str, Any] = {
+        scope: dict[str, object] = {
             **SCOPE,
             "__builtins__": {"bytes": bytes},
             "enter": self._enter,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.asm.instruction import slot_starts
 from pyebpf.asm.op import Form, Register
@@ -53,7 +53,7 @@ class Translation:
         self.lines: list[int] = [0]
         self.blocks: list[range] = []
         self._text: list[str] = []
-        self._constants: dict[str, Any] = {}
+        self._constants: dict[str, object] = {}
         for function in self.functions.values():
             _Writer(self, function).write()
         self.source = "\n".join(self._text) + "\n"
@@ -79,7 +79,7 @@ def translate(
     return Translation(instructions, names, strict=strict, trace=trace)
 
 
-SCOPE: dict[str, Any] = {
+SCOPE: dict[str, object] = {
     "divide_signed": divide_signed,
     "modulo_signed": modulo_signed,
     "from_bytes": int.from_bytes,

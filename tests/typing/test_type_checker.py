@@ -20,6 +20,7 @@ MESSAGES = {
     "may be None": 'Item "None" of "Lookup | None" has no attribute "started"  [union-attr]',
     "field's type": 'Unsupported operand types for + ("str" and "int")  [operator]',
     "no such field": '"Lookup" has no attribute "hosts"; maybe "host"?  [attr-defined]',
+    "no such field of what is decoded": '"Lookup" has no attribute "ended"  [attr-defined]',
     "a value is missing": 'Missing positional argument "host" in call to "Lookup"  [call-arg]',
     "value's type": 'Argument "started" to "Lookup" has incompatible type "str"; expected "int"  [arg-type]',
     "another record": (

@@ -216,6 +216,7 @@ def wrong() -> None:
     a = lookups.get(1).started  # wrong: may be None
     lookups[1].host + 1  # wrong: field's type
     b = lookups[1].hosts  # wrong: no such field
+    Lookup.from_bytes(b"").ended + 1  # wrong: no such field of what is decoded
     Lookup(started=1)  # wrong: a value is missing
     Lookup(started="a", host="b")  # wrong: value's type
     drops.emit(Lookup(started=1, host="a"))  # wrong: another record

@@ -24,7 +24,7 @@ R = TypeVar("R")
 class Intrinsic(Entity):
     """A function of the language: a call in a probe runs `build(p, *arguments, **keywords)` while compiling."""
 
-    def __init__(self, name: str, build: Callable[..., Any], documentation: str | None) -> None:
+    def __init__(self, name: str, build: Callable[..., object], documentation: str | None) -> None:
         self.name = name
         self.build = build
         self.__doc__ = documentation
@@ -34,17 +34,17 @@ class Intrinsic(Entity):
         """Return the intrinsic as it is written where it is an operand."""
         return f"{self.name} without its parentheses"
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> object:
         """Build the code; an argument that the intrinsic does not take is an error."""
         return invoke(p, f"{self.name}()", self.build, arguments, keywords)
 
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> Any:
+    def __call__(self, *_arguments: object, **_keywords: object) -> Any:
         """Refuse: only a probe can ask."""
         msg = f"{self.name}() has an answer only inside a probe, on each event"
         raise OnlyInProbe(msg)
 
 
-def intrinsic(build: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def intrinsic(build: Callable[..., object]) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare an intrinsic: the decorated function gives name, types and documentation, `build` the code."""
 
     def declare(function: Callable[P, R]) -> Callable[P, R]:

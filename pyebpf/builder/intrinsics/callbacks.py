@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.intrinsics.base import intrinsic
@@ -36,10 +36,10 @@ def function_number(p: ProgramBuilder) -> int:
     return p.callbacks
 
 
-def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[Any]]:
+def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.Value]], Sequence[object]]:
     """The Python arguments for one entry: its key and its value, a snapshot where that is a number."""
 
-    def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
+    def arguments(registers: Sequence[ir.Value]) -> Sequence[object]:
         _, key, value = registers
         # The key is in the entry as well, and its memory goes with it.
         p.b.assume_origin(key, spec.name)
@@ -52,14 +52,14 @@ def entry_arguments(p: ProgramBuilder, spec: MapSpec) -> Callable[[Sequence[ir.V
     return arguments
 
 
-def callback(p: ProgramBuilder, function: Any, what: str, of: str = "a key and a value") -> FunctionType:
+def callback(p: ProgramBuilder, function: object, what: str, of: str = "a key and a value") -> FunctionType:
     """The function that is given; fails for anything else."""
     if not isinstance(function, FunctionType):
         p.fail(f"{what} takes a function of {of}, not {describe(function)}")
     return function
 
 
-def _loop(p: ProgramBuilder, iterations: Any, function: Any) -> Int:
+def _loop(p: ProgramBuilder, iterations: object, function: object) -> Int:
     what = "loop()"
     need_helper(p, "loop", what, "write a `for` loop")
     count = to_int(p, iterations)
@@ -73,7 +73,7 @@ def _loop(p: ProgramBuilder, iterations: Any, function: Any) -> Int:
         # Verifiers do not walk what is called no time, drop its code, and miss it ("No program to jit").
         return Int(p.b.const(0), S64)
 
-    def arguments(registers: Sequence[ir.Value]) -> Sequence[Any]:
+    def arguments(registers: Sequence[ir.Value]) -> Sequence[object]:
         index = p.b.emit(Op.ZEXT, registers[0], size=U32.size)
         p.b.assume_bounds(index, 0, max(high - 1, 0))
         return [Int(index, S64, U32)]
@@ -96,7 +96,7 @@ def loop(iterations: int, function: Callable[[int], None] | Callable[[int], bool
     raise OnlyInProbe
 
 
-def timer_function(p: ProgramBuilder, function: Any, spec: MapSpec) -> ir.Value | None:
+def timer_function(p: ProgramBuilder, function: object, spec: MapSpec) -> ir.Value | None:
     """The address of a function that a timer calls with its entry's key and value, without a context.
 
     None inside that very function: the timer that it starts again has it already.

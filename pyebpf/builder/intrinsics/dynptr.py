@@ -29,6 +29,7 @@ from pyebpf.uapi.helper_ids import (
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.methods import Method
     from pyebpf.compiler import ir
     from pyebpf.types import Type
 
@@ -53,16 +54,16 @@ class Dynptr(Entity, NoPythonOperators):
         """Where the `struct bpf_dynptr` is."""
         return p.b.slot_address(self.slot)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> Method:
         return method_of(p, self, name, {"read": self.read, "write": self.write, "at": self.at})
 
-    def _type(self, p: ProgramBuilder, declared: Any, word: str) -> Type:
+    def _type(self, p: ProgramBuilder, declared: object, word: str) -> Type:
         found = type_of(declared)
         if found is None:
             p.fail(f"{word}(offset, {describe(declared)}): give a type, such as a Struct or u8[N]")
         return found
 
-    def read(self, p: ProgramBuilder, offset: Any, type_: Any) -> Any:
+    def read(self, p: ProgramBuilder, offset: object, type_: object) -> object:
         """A copy of the `type_` at `offset`, or None if it does not lie inside."""
         found = self._type(p, type_, "read")
         slot = p.b.slot(-(-found.size // 8) * 8, name="copy")
@@ -80,7 +81,7 @@ class Dynptr(Entity, NoPythonOperators):
             Lvalue(slot=slot, owner=f"{self.what}.read(…)", null_check=present, untrusted=untrusted), found
         )
 
-    def at(self, p: ProgramBuilder, offset: Any, type_: Any) -> Any:
+    def at(self, p: ProgramBuilder, offset: object, type_: object) -> object:
         """The `type_` at `offset` itself, to be read and written, or None if it does not lie inside.
 
         Of a packet, only read() and write() do: its pieces may lie apart.
@@ -92,7 +93,7 @@ class Dynptr(Entity, NoPythonOperators):
         address = p.b.call(DYNPTR_DATA, self.address(p), where, p.b.const(found.size), result=ValueType.POINTER)
         return p.load_value(Lvalue(base=address, owner=f"{self.what}.at(…)", null_check=address), found)
 
-    def write(self, p: ProgramBuilder, offset: Any, value: Any, type_: Any = None) -> Int:
+    def write(self, p: ProgramBuilder, offset: object, value: object, type_: object = None) -> Int:
         """Write a copy of a record at `offset`, or a number as a `type_`. True if it lay inside."""
         value = rvalue(p, value)
         found = type_of(type_) if type_ is not None else None
@@ -113,7 +114,7 @@ class Dynptr(Entity, NoPythonOperators):
         return Int(p.b.truth_value(inside), S64, BOOL)
 
 
-def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
+def _dynptr(p: ProgramBuilder, value: object) -> Dynptr:
     slot = p.b.slot(DYNPTR_SIZE, name="dynptr", opaque=True)
     if isinstance(value, Context):
         name = PACKETS.get(p.program_type.name)
@@ -148,7 +149,7 @@ def _dynptr(p: ProgramBuilder, value: Any) -> Dynptr:
 
 
 @intrinsic(_dynptr)
-def dynptr(memory: Any) -> Any:
+def dynptr(memory: object) -> Any:
     """A packet (`dynptr(ctx)`, since Linux 6.4) or a map's entry as memory with checked offsets.
 
     `read(offset, T)` copies a T out, None beyond the end; `write(offset, value)` is True if it lay inside; `at(offset,

@@ -85,7 +85,7 @@ class HelperFunction(Entity):
         gpl = " Only for programs under the GPL, as they are by default." if self.helper.gpl_only else ""
         self.__doc__ = f"{self.helper}: helper {self.helper.id} of the kernel, inside probes.{gpl}"
 
-    def __call__(self, *_arguments: Any, **_keywords: Any) -> Any:
+    def __call__(self, *_arguments: object, **_keywords: object) -> Any:
         """Refuse: only a probe can call it."""
         raise OnlyInProbe(f"helpers.{self.helper.name}() is called inside a probe, on each event")
 
@@ -95,7 +95,7 @@ class HelperFunction(Entity):
     def describe(self) -> str:
         return f"the helper {self.helper.name}"
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> object:
         called = self.helper
         _refuse_unfit(p, called)
         given = _bind(p, called, arguments, keywords)
@@ -138,7 +138,9 @@ _USER_READS = frozenset(
 _VALUES = ("map_lookup_elem", "map_lookup_percpu_elem")
 
 
-def _bind(p: ProgramBuilder, called: Helper, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+def _bind(
+    p: ProgramBuilder, called: Helper, arguments: Sequence[object], keywords: Mapping[str, object]
+) -> list[object]:
     """Put arguments in order, by position and by the prototype's names."""
     names = [parameter.name for parameter in called.parameters]
     if len(arguments) > len(names):
@@ -165,13 +167,13 @@ class _Call:
         #: Bytes of the memory that the last pointer leads to, where they are known.
         self._room: int | None = None
 
-    def _fail(self, index: int, wanted: str, value: Any) -> NoReturn:
+    def _fail(self, index: int, wanted: str, value: object) -> NoReturn:
         parameter = self.helper.parameters[index]
         self.p.fail(
             f"{parameter.name} of helpers.{self.helper.name}() is {wanted}, not {describe(value)}: {self.helper}"
         )
 
-    def argument(self, index: int, value: Any) -> ir.Value:
+    def argument(self, index: int, value: object) -> ir.Value:
         """Return what is passed for an argument."""
         parameter = self.helper.parameters[index]
         value = rvalue(self.p, value)
@@ -191,7 +193,7 @@ class _Call:
             return self.p.context
         return self._pointer(index, c_type, value)
 
-    def _integer(self, index: int, type_: IntType, value: Any) -> ir.Value:
+    def _integer(self, index: int, type_: IntType, value: object) -> ir.Value:
         if not isinstance(value, Entity) and not isinstance(value, int):
             self._fail(index, f"a {type_.name}", value)
         if isinstance(value, int):
@@ -205,7 +207,7 @@ class _Call:
         self._room = None
         return to_int(self.p, value).value
 
-    def _pointer(self, index: int, c_type: str, value: Any) -> ir.Value:
+    def _pointer(self, index: int, c_type: str, value: object) -> ir.Value:
         p, name = self.p, self.helper.parameters[index].name
         if value is None or (isinstance(value, int) and value == 0):
             return p.b.const(0)
@@ -246,7 +248,7 @@ class _Call:
         self._room = len(raw)
         return address
 
-    def result(self, values: list[ir.Value]) -> Any:
+    def result(self, values: list[ir.Value]) -> object:
         """Append the call and return what it gives: None for void."""
         p, returns = self.p, self.helper.returns
         comment = f"bpf_{self.helper.name}"
@@ -268,7 +270,7 @@ class _Call:
         p.b.assume_bounds(value, type_.minimum, type_.maximum)
         return Int(value, S64, type_)
 
-    def _map_value(self, found: ir.Value) -> Any:
+    def _map_value(self, found: ir.Value) -> object:
         """A map's value behind its address, or None where that is NULL."""
         p, spec = self.p, self.map
         what = f"helpers.{self.helper.name}(…)"

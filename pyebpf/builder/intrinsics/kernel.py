@@ -14,18 +14,20 @@ from pyebpf.errors import NotFound, NotSupported, OnlyInProbe
 from pyebpf.uapi.helper_ids import GET_CURRENT_TASK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.strings import StringSource
 
 
-def _text(p: ProgramBuilder, word_name: str, *arguments: Any) -> None:
-    for argument in arguments:
-        if not isinstance(argument, str):
-            p.fail(f"{word_name}() takes names known at compile time, as strings")
+def _text(p: ProgramBuilder, word_name: str, argument: object) -> str:
+    if not isinstance(argument, str):
+        p.fail(f"{word_name}() takes names known at compile time, as strings")
+    return argument
 
 
-def _has_field(p: ProgramBuilder, struct: Any, path: Any) -> bool:
-    _text(p, "has_field", struct, path)
-    return p.target.has_field(struct, path)
+def _has_field(p: ProgramBuilder, struct: object, path: object) -> bool:
+    return p.target.has_field(_text(p, "has_field", struct), _text(p, "has_field", path))
 
 
 @intrinsic(_has_field)
@@ -37,8 +39,8 @@ def has_field(struct: str, path: str) -> bool:
     raise OnlyInProbe
 
 
-def _has_tracepoint(p: ProgramBuilder, name: Any) -> bool:
-    _text(p, "has_tracepoint", name)
+def _has_tracepoint(p: ProgramBuilder, name: object) -> bool:
+    name = _text(p, "has_tracepoint", name)
     try:
         if ":" in name:
             p.target.tracepoint_format(*name.split(":", 1))
@@ -55,8 +57,8 @@ def has_tracepoint(name: str) -> bool:
     raise OnlyInProbe
 
 
-def _has_function(p: ProgramBuilder, name: Any) -> bool:
-    _text(p, "has_function", name)
+def _has_function(p: ProgramBuilder, name: object) -> bool:
+    name = _text(p, "has_function", name)
     if p.target.has_function(name):
         return True
     try:
@@ -74,10 +76,9 @@ def has_function(name: str) -> bool:
     raise OnlyInProbe
 
 
-def _enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> int:
-    _text(p, "enum", name, enum_name)
+def _enum(p: ProgramBuilder, name: object, enum_name: object = "") -> int:
     try:
-        return p.target.enumerator(name, enum_name)
+        return p.target.enumerator(_text(p, "enum", name), _text(p, "enum", enum_name))
     except NotFound as error:
         p.fail(str(error))
 
@@ -88,10 +89,9 @@ def enum(name: str, enum: str = "") -> int:
     raise OnlyInProbe
 
 
-def _has_enum(p: ProgramBuilder, name: Any, enum_name: Any = "") -> bool:
-    _text(p, "has_enum", name, enum_name)
+def _has_enum(p: ProgramBuilder, name: object, enum_name: object = "") -> bool:
     try:
-        p.target.enumerator(name, enum_name)
+        p.target.enumerator(_text(p, "has_enum", name), _text(p, "has_enum", enum_name))
     except NotFound:
         return False
     return True
@@ -106,10 +106,9 @@ def has_enum(name: str, enum: str = "") -> bool:
     raise OnlyInProbe
 
 
-def _sizeof(p: ProgramBuilder, name: Any) -> int:
-    _text(p, "sizeof", name)
+def _sizeof(p: ProgramBuilder, name: object) -> int:
     try:
-        return p.target.struct_size(name)
+        return p.target.struct_size(_text(p, "sizeof", name))
     except NotFound as error:
         p.fail(str(error))
 
@@ -121,19 +120,19 @@ def sizeof(name: str) -> int:
 
 
 @intrinsic(kernel_objects.cast)
-def cast(type_name: str, value: Any) -> Any:
+def cast(type_name: str, value: object) -> Any:
     """The same address seen as another kernel struct: `cast("struct tcp_sock", sk)`. The verifier's trust is lost."""
     raise OnlyInProbe
 
 
 @intrinsic(kernel_objects.container_of)
-def container_of(value: Any, struct: str, member: str) -> Any:
+def container_of(value: object, struct: str, member: str) -> Any:
     """The struct that a kernel object is a member of: `container_of(inode, "struct socket_alloc", "vfs_inode")`."""
     raise OnlyInProbe
 
 
 @intrinsic(kernel_symbol)
-def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
+def ksym(name: str, type: object = None) -> Any:  # noqa: A002 - the author's keyword
     """The kernel's symbol of that name: `ksym("runqueues").nr_running`, `ksym("jiffies", u64)`, `ksym("do_exit")`.
 
     A variable that BTF has reads as its type, this processor's where each has its own; and with a type, an integer
@@ -143,12 +142,12 @@ def ksym(name: str, type: Any = None) -> Any:  # noqa: A002 - the author's keywo
 
 
 @intrinsic(kernel_objects.user)
-def user(address: Any, target: Any = None) -> Any:
+def user(address: object, target: object = None) -> Any:
     """The same address in the process's memory, where BTF does not say so: `user(ubuf)[0]`, `user(n, u32)[0]`."""
     raise OnlyInProbe
 
 
-def _current_task(p: ProgramBuilder) -> Any:
+def _current_task(p: ProgramBuilder) -> kernel_objects.KernelReference:
     type_ = p.target.type_named("struct task_struct")
     return kernel_objects.KernelReference(p.b.call(GET_CURRENT_TASK, result=ValueType.SCALAR), type_)
 
@@ -159,8 +158,8 @@ def current_task() -> Any:
     raise OnlyInProbe
 
 
-def _string(name: str, space: Space) -> Any:
-    def build(p: ProgramBuilder, pointer: Any, size: int | None = None) -> Any:
+def _string(name: str, space: Space) -> Callable[..., object]:
+    def build(p: ProgramBuilder, pointer: object, size: int | None = None) -> StringSource:
         if size is not None and not isinstance(size, int):
             p.fail(f"{name}(): size is a number known at compile time")
         return string_at(p, name, pointer, space, size)
@@ -169,7 +168,7 @@ def _string(name: str, space: Space) -> Any:
 
 
 @intrinsic(_string("user_string", Space.USER))
-def user_string(pointer: Any, size: int | None = None) -> str:
+def user_string(pointer: object, size: int | None = None) -> str:
     """The C string at an address of the current process. Its size comes from where it goes, else from `size`.
 
     A page that is not in memory cannot be read here: the string is then empty. Reading at a system call's exit rather
@@ -179,6 +178,6 @@ def user_string(pointer: Any, size: int | None = None) -> str:
 
 
 @intrinsic(_string("kernel_string", Space.KERNEL))
-def kernel_string(pointer: Any, size: int | None = None) -> str:
+def kernel_string(pointer: object, size: int | None = None) -> str:
     """The C string at an address in the kernel. Its size comes from where it goes, else from `size`."""
     raise OnlyInProbe

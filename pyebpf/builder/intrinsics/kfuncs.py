@@ -99,13 +99,13 @@ class Acquired(Entity, NoPythonOperators):
     def describe(self) -> str:
         return f"what {self.name}() gave"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         self._unheld(p)
 
-    def is_none(self, p: ProgramBuilder) -> Any:
+    def is_none(self, p: ProgramBuilder) -> NoReturn:
         self._unheld(p)
 
-    def truth(self, p: ProgramBuilder) -> Any:
+    def truth(self, p: ProgramBuilder) -> NoReturn:
         self._unheld(p)
 
     def _unheld(self, p: ProgramBuilder) -> NoReturn:
@@ -138,7 +138,7 @@ class kfunc(Entity):  # noqa: N801 - an intrinsic
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __call__(self, *_arguments: Any) -> Any:
+    def __call__(self, *_arguments: object) -> Any:
         """Refuse: only a probe can call it."""
         raise OnlyInProbe(f"{self.name}() is a function of the kernel's, called inside a probe")
 
@@ -148,7 +148,7 @@ class kfunc(Entity):  # noqa: N801 - an intrinsic
     def describe(self) -> str:
         return f"the kernel function {self.name}"
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> object:
         if self.name in _RELEASES:
             p.fail(f"{self.name}() is called automatically, at the end of the `with` that acquired the reference")
         if self.name.startswith(_DRIVERS) and not (p.attach is not None and p.attach.device):
@@ -174,7 +174,7 @@ class kfunc(Entity):  # noqa: N801 - an intrinsic
         hint = closest(self.name, MODULES)
         return f"{error}; of functions of modules{hint}" if hint else str(error)
 
-    def _argument(self, p: ProgramBuilder, parameter: KernelParameter, value: Any) -> ir.Value:
+    def _argument(self, p: ProgramBuilder, parameter: KernelParameter, value: object) -> ir.Value:
         type_, what = parameter.type, f"{parameter.name} of {self.name}()"
         number = integer_type(type_)
         if number is not None:
@@ -225,7 +225,7 @@ class kfunc(Entity):  # noqa: N801 - an intrinsic
             p.fail(f"{what} is a {wanted.c_name} *, not {value.describe()}")
         return moved(p, value.address, value.offset)
 
-    def _result(self, p: ProgramBuilder, function: KernelFunction, values: list[ir.Value]) -> Any:
+    def _result(self, p: ProgramBuilder, function: KernelFunction, values: list[ir.Value]) -> object:
         returns = function.returns
         if returns.kind == "void":
             _emit(p, function, values)

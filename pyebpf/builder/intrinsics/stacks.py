@@ -14,7 +14,7 @@ A number depends on the frames alone: the same stack has the same number after t
 from __future__ import annotations
 
 from errno import E2BIG, EEXIST, EFAULT
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.intrinsics.base import intrinsic
@@ -119,7 +119,7 @@ def _scratch_spec() -> MapSpec:
 
 
 def _stack(name: str, flags: int) -> Callable[..., Int]:
-    def build(p: ProgramBuilder, depth: Any = None, *, skip: Any = 0) -> Int:
+    def build(p: ProgramBuilder, depth: object = None, *, skip: object = 0) -> Int:
         if not isinstance(skip, int) or not 0 <= skip <= MAX_SKIPPED:
             p.fail(f"{name}(skip=…) is a number known at compile time, 0 to {MAX_SKIPPED}")
         if depth is not None and (not isinstance(depth, int) or not 1 <= depth <= DEPTH):

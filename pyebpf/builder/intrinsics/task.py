@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.intrinsics.base import intrinsic
 from pyebpf.builder.values.integers import Int
@@ -108,7 +108,7 @@ def cpu() -> int:
     raise OnlyInProbe
 
 
-def _comm(p: ProgramBuilder) -> Any:
+def _comm(p: ProgramBuilder) -> StringSource:
     def read_into(program: ProgramBuilder, address: ir.Value, size: int) -> None:
         # Linux 6.1's helper ends with a NUL and leaves what follows as it was: not all kernels pad with zeros.
         program.b.call(GET_CURRENT_COMM, address, program.b.const(size), result=ValueType.SCALAR)

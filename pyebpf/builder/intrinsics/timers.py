@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.intrinsics.callbacks import timer_function
@@ -16,6 +16,7 @@ from pyebpf.uapi.helper_ids import TIMER_CANCEL, TIMER_INIT, TIMER_SET_CALLBACK,
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.methods import Method
 
 #: CLOCK_MONOTONIC, what now() reads.
 CLOCK_MONOTONIC = 1
@@ -24,10 +25,10 @@ CLOCK_MONOTONIC = 1
 class Timer(SpecialField):
     """A `struct bpf_timer` in a map's entry; it lives as long as the map has its entry, and a loaded owner."""
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> Method:
         return method_of(p, self, name, {"start": self.start, "cancel": self.cancel})
 
-    def start(self, p: ProgramBuilder, callback: Any, nanoseconds: Any) -> Int:
+    def start(self, p: ProgramBuilder, callback: object, nanoseconds: object) -> Int:
         """Call `callback(key, value)` once, so many nanoseconds from now; what was set before is forgotten.
 
         0, or the negative of an errno.

@@ -41,7 +41,7 @@ class PersistentMap(Generic[V]):
     def get(self, key: int) -> V | None: ...
     @overload
     def get(self, key: int, default: D) -> V | D: ...
-    def get(self, key: int, default: Any = None) -> Any:
+    def get(self, key: int, default: object = None) -> object:
         """Return what a key stands for, or the default."""
         shift, node = self._shift, self._root
         if not 0 <= key >> shift < _WIDTH:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import All, Compare, Test, negate
 from pyebpf.builder.values.atomics import augment
@@ -30,11 +30,11 @@ class Array(Reference):
     def length(self, p: ProgramBuilder) -> int:
         return self.type.length
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> Entity:
         self.check(p)
         return p.load_value(self._element(p, index), self.type.element, part=True)
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         self.check_writable(p)
         if self.lvalue.fixed and not isinstance(index, int):
             width = min(self.type.element.size & -self.type.element.size, 8)
@@ -46,7 +46,7 @@ class Array(Reference):
             p.store_value(*self._element(p, index).address(p), self.type.element, value)
         self.note_written(p)
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> None:
         self.check(p)
         if self.lvalue.shared:
             self.check_writable(p)
@@ -55,7 +55,7 @@ class Array(Reference):
         else:
             super().augment_item(p, index, operator, value)
 
-    def _element(self, p: ProgramBuilder, index: Any) -> Lvalue:
+    def _element(self, p: ProgramBuilder, index: object) -> Lvalue:
         if isinstance(index, int) and -self.type.length <= index < 0:
             index += self.type.length  # from the end, as Python counts
         if self.lvalue.fixed and not isinstance(index, int):
@@ -70,14 +70,14 @@ class Array(Reference):
             p, self, replace(self.lvalue, null_check=None), self.type.element.size, self.type.length, index
         )
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         if operator in ("==", "!=") and isinstance(self.type, BytesType):
             same = self._equal(p, other)
             if same is not None:
                 return same if operator == "==" else negate(same)
         self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
 
-    def _equal(self, p: ProgramBuilder, other: Any) -> Test | None:
+    def _equal(self, p: ProgramBuilder, other: object) -> Test | None:
         self.check(p)
         if isinstance(other, bytes | bytearray):
             if len(other) != self.type.length:
@@ -119,7 +119,7 @@ class KeptBytes(Bytes):
         )
 
 
-def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, count: int, index: Any) -> Lvalue:
+def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, count: int, index: object) -> Lvalue:
     """Place of the element at `index`, which must be provably below `count`."""
     if isinstance(index, slice):
         p.fail(f"{owner.describe()} has no slices: index its elements one by one")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.operations import fits, to_int
 from pyebpf.compiler.ir import Op
@@ -37,7 +37,7 @@ def check(p: ProgramBuilder, type_: Type, operator: str, what: str) -> IntType:
     return type_
 
 
-def operand(p: ProgramBuilder, type_: IntType, operator: str, value: Any) -> ir.Value:
+def operand(p: ProgramBuilder, type_: IntType, operator: str, value: object) -> ir.Value:
     """Return the number that the atomic operation takes."""
     if isinstance(value, int):
         # What is added wraps, so a negative number is one that the field need not be able to hold.
@@ -48,7 +48,7 @@ def operand(p: ProgramBuilder, type_: IntType, operator: str, value: Any) -> ir.
     return p.b.emit(Op.NEG, number) if operator == "-" else number
 
 
-def augment(p: ProgramBuilder, lvalue: Lvalue, type_: Type, operator: str, value: Any, what: str) -> None:
+def augment(p: ProgramBuilder, lvalue: Lvalue, type_: Type, operator: str, value: object, what: str) -> None:
     """`lvalue operator= value`."""
     checked = check(p, type_, operator, what)
     number = operand(p, checked, operator, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.operations import binary, rvalue, to_int
 from pyebpf.errors import InvalidValue
@@ -20,19 +20,19 @@ def bits_of(type_: StructType, name: str) -> Bits | None:
     return found if isinstance(found, Bits) else None
 
 
-def read_bits(p: ProgramBuilder, held: Any, bits: Bits) -> Any:
+def read_bits(p: ProgramBuilder, held: object, bits: Bits) -> object:
     """The number that the bits of a field, read already, stand for."""
     if bits.shift:
         held = binary(p, ">>", held, bits.shift)
     return binary(p, "*", binary(p, "&", held, bits.mask), bits.unit)
 
 
-def changed_bits(p: ProgramBuilder, held: Any, bits: Bits, value: Any) -> Any:
+def changed_bits(p: ProgramBuilder, held: object, bits: Bits, value: object) -> object:
     """The field with these bits changed; of a number of each event the low bits count."""
     value = rvalue(p, value)
     if isinstance(value, int):
         try:
-            count: Any = bits.held(int(value)) << bits.shift
+            count: object = bits.held(int(value)) << bits.shift
         except InvalidValue as error:
             p.fail(str(error))
     else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: More values than this, each compared with by an instruction of its own, are a map's work.
 _MAX_CANDIDATES = 1024
 
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+_COMPARE: dict[str, Callable[[Any, Any], object]] = {
     "<": python.lt,
     "<=": python.le,
     ">": python.gt,
@@ -35,7 +35,7 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
+def compare(p: ProgramBuilder, operator: str, left: object, right: object) -> Test:
     """`left operator right` for == != < <= > >=."""
     left, right = rvalue(p, left), rvalue(p, right)
     if not holds_entities(left) and not holds_entities(right):
@@ -46,13 +46,14 @@ def compare(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     if left is None or right is None:
         p.fail(f"{describe(right if left is None else left)} is compared with None by `is None`, not by {operator}")
     reflected = not isinstance(left, Entity) or yields(left, right)
-    asked: Entity = right if reflected else left
+    asked = right if reflected else left
+    assert isinstance(asked, Entity)
     if isinstance(asked, TupleValue | TupleReference):
         return _sequences(p, operator, left, right)
     return asked.compare(p, operator, left if reflected else right, reflected=reflected)
 
 
-def compare_in_chain(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
+def compare_in_chain(p: ProgramBuilder, operator: str, left: object, right: object) -> Test:
     """One part of `low <= number < high`, of which the number's type may decide one end: 0 of an unsigned type."""
     left, right = rvalue(p, left), rvalue(p, right)
     number, sign, limit = (right, MIRRORED[operator], left) if isinstance(left, int) else (left, operator, right)
@@ -61,17 +62,17 @@ def compare_in_chain(p: ProgramBuilder, operator: str, left: Any, right: Any) ->
     return compare(p, operator, left, right)
 
 
-def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
+def contains(p: ProgramBuilder, item: object, container: object) -> Test:
     """`item in container`."""
     item = rvalue(p, item)
     if isinstance(container, Maybe):
         container = container.to_rvalue(p)
     if isinstance(container, TupleValue | TupleReference):
-        return _in_elements(p, item, _taken(p, container).elements)
+        return _in_elements(p, item, (container if isinstance(container, TupleValue) else container.taken(p)).elements)
     if isinstance(container, Entity):
         return container.contains(p, item)
     if not holds_entities(item) and not holds_entities(container):
-        return Always(bool(evaluated(p, lambda: item in container)))
+        return Always(bool(evaluated(p, python.contains, container, item)))
     mapping = getattr(container, "_mapping", None) if isinstance(container, MappingView) else None
     check_own(p, (container, mapping), CONTAINING)
     if isinstance(container, range):
@@ -91,7 +92,7 @@ def contains(p: ProgramBuilder, item: Any, container: Any) -> Test:
     p.fail(f"{describe(item)} in {container!r}: give a tuple, list, set, range, str or a map")
 
 
-def _in_literal(p: ProgramBuilder, item: Any, literal: str) -> Test:
+def _in_literal(p: ProgramBuilder, item: object, literal: str) -> Test:
     """Whether a character is one of a literal's."""
     if isinstance(item, integers.Character):
         return AnyOf(tuple(compare(p, "==", item, character) for character in dict.fromkeys(literal)))
@@ -103,7 +104,7 @@ def _in_literal(p: ProgramBuilder, item: Any, literal: str) -> Test:
     )
 
 
-def _in_range(p: ProgramBuilder, item: Any, values: range) -> Test:
+def _in_range(p: ProgramBuilder, item: object, values: range) -> Test:
     if not values:
         return Always(holds=False)
     number = to_int(p, item)
@@ -122,17 +123,17 @@ def _in_range(p: ProgramBuilder, item: Any, values: range) -> Test:
     return All(tuple(tests))
 
 
-def minimum(p: ProgramBuilder, *operands: Any) -> Any:
+def minimum(p: ProgramBuilder, *operands: object) -> object:
     """`min(a, b, …)`, or of one container known at compile time."""
     return _extreme(p, "min", "<=", operands)
 
 
-def maximum(p: ProgramBuilder, *operands: Any) -> Any:
+def maximum(p: ProgramBuilder, *operands: object) -> object:
     """`max(a, b, …)`, or of one container known at compile time."""
     return _extreme(p, "max", ">=", operands)
 
 
-def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[Any, ...]) -> Any:
+def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[object, ...]) -> object:
     if len(operands) == 1 and isinstance(operands[0], Iterable) and not isinstance(operands[0], Entity | Test):
         operands = tuple(operands[0])
     settled_operands = [rvalue(p, operand) for operand in operands]
@@ -150,7 +151,7 @@ def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[Any, .
     return best
 
 
-def _sequences(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
+def _sequences(p: ProgramBuilder, operator: str, left: object, right: object) -> Test:
     """`left operator right`, where one of them is a tuple or a list."""
     left, right = _taken(p, left), _taken(p, right)
     if operator in ("==", "!="):
@@ -159,7 +160,7 @@ def _sequences(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     return _ordered(p, operator, left, right)
 
 
-def _in_elements(p: ProgramBuilder, item: Any, container: Iterable[Any]) -> Test:
+def _in_elements(p: ProgramBuilder, item: object, container: Iterable[object]) -> Test:
     """`item in container`, where the item or some of the elements are known only at run time."""
     candidates = [_taken(p, each) for each in container]
     item = read_once(p, _taken(p, item), candidates)
@@ -172,13 +173,13 @@ def _in_elements(p: ProgramBuilder, item: Any, container: Iterable[Any]) -> Test
     return joined(_equal(p, item, each) for each in fitting)
 
 
-def _in_registers(value: Any) -> bool:
+def _in_registers(value: object) -> bool:
     """Whether a comparison of a value loads nothing."""
     elements = elements_of(value)
     return not isinstance(value, Reference) if elements is None else all(map(_in_registers, elements))
 
 
-def read_once(p: ProgramBuilder, item: Any, others: Sequence[Any]) -> Any:
+def read_once(p: ProgramBuilder, item: object, others: Sequence[object]) -> object:
     """`item` with its strings read into memory, with room to tell each from what it is compared with."""
     if isinstance(item, StringSource):
         return item.beside(p, others)
@@ -190,12 +191,12 @@ def read_once(p: ProgramBuilder, item: Any, others: Sequence[Any]) -> Any:
     return read if isinstance(item, list) else tuple(read)
 
 
-def _short(candidates: Sequence[Any]) -> str:
+def _short(candidates: Sequence[object]) -> str:
     shown = describe(list(candidates))
     return shown if len(shown) <= 60 else f"{shown[:56]} …]"
 
 
-def _why_never(left: Any, right: Any) -> str | None:
+def _why_never(left: object, right: object) -> str | None:
     """Why two values are never equal, whatever is in them, one of which is a tuple or a list; None if they may be."""
     one, other = elements_of(left), elements_of(right)
     if one is None or other is None:
@@ -207,12 +208,12 @@ def _why_never(left: Any, right: Any) -> str | None:
     return None
 
 
-def _taken(p: ProgramBuilder, value: Any) -> Any:
+def _taken(p: ProgramBuilder, value: object) -> object:
     """A tuple in memory as its elements; anything else as it is."""
     return value.taken(p) if isinstance(value, TupleReference) else value
 
 
-def _equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
+def _equal(p: ProgramBuilder, left: object, right: object) -> Test:
     check_own(p, (left, right), COMPARING)
     left, right = _taken(p, left), _taken(p, right)
     one, other = elements_of(left), elements_of(right)
@@ -236,12 +237,12 @@ def _equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
     return _all(tests)
 
 
-def _is_built(value: Any) -> bool:
+def _is_built(value: object) -> bool:
     elements = elements_of(value)
     return isinstance(value, Entity | Test) if elements is None else any(map(_is_built, elements))
 
 
-def _element_equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
+def _element_equal(p: ProgramBuilder, left: object, right: object) -> Test:
     if left is None or right is None:
         other = right if left is None else left
         if not isinstance(other, Entity):
@@ -253,7 +254,7 @@ def _element_equal(p: ProgramBuilder, left: Any, right: Any) -> Test:
     return compare(p, "==", left, right)
 
 
-def _ordered(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
+def _ordered(p: ProgramBuilder, operator: str, left: object, right: object) -> Test:
     """By the first elements that differ; where none does, the shorter one is less."""
     one, other = elements_of(left), elements_of(right)
     if one is None or other is None or isinstance(one, list) != isinstance(other, list):
@@ -269,7 +270,7 @@ def _ordered(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
     return found
 
 
-def _exact(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Test:
+def _exact(p: ProgramBuilder, operator: str, left: object, right: object) -> Test:
     """A comparison of two elements, even one that a type decides: the next ones may be what matters."""
     if elements_of(left) is not None or elements_of(right) is not None:
         return _sequences(p, operator, left, right)

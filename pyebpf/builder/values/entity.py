@@ -13,7 +13,7 @@ An operand is an Entity or a plain Python value (int, str, bool, None, tuple …
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from pyebpf.builder.ssa.conditions import NoPythonOperators
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.values.entries import MapEntries
     from pyebpf.compiler import ir
+    from pyebpf.types import IntType
 
 __all__ = ["Entity", "NoPythonOperators", "RunTimeValue", "describe"]
 
@@ -46,15 +47,15 @@ class Entity:
 
     # -- as a value ----------------------------------------------------------------------------------------------------
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> object:
         """`self operator other` (`other operator self` if reflected) for + - * / // % ** @ << >> & | ^."""
         self._refuse(p, "binary", f"has no operator {operator}")
 
-    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+    def unary(self, p: ProgramBuilder, operator: str) -> object:
         """`-self`, `+self`, `~self`."""
         self._refuse(p, "unary", f"has no operator {operator}")
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         """`self operator other` for == != < <= > >=."""
         self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}")
 
@@ -66,46 +67,46 @@ class Entity:
         """`self is None`."""
         self._refuse(p, "is_none", "is never None")
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> object:
         """`T(self)` for an integer type."""
         self._refuse(p, "convert", f"cannot be converted to {type_}")
 
     # -- as a container
     # --------------------------------------------------------------------------------------------------
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         """`self.name`."""
         self._refuse(p, "attribute", f"has no attribute {name}")
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         """`self.name = value`."""
         self._refuse(p, "set_attribute", f"has no attribute {name} to assign to")
 
-    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
+    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: object) -> None:
         """`self.name operator= value`: plain read, compute, write unless overridden."""
         self.set_attribute(p, name, p.binary(operator, self.attribute(p, name), value))
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         """`self[index]`."""
         self._refuse(p, "item", "cannot be indexed")
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         """`self[index] = value`."""
         self._refuse(p, "set_item", "cannot be assigned to by index")
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> None:
         """`self[index] operator= value`: plain read, compute, write unless overridden."""
         self.set_item(p, index, p.binary(operator, self.item(p, index), value))
 
-    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+    def delete_item(self, p: ProgramBuilder, index: object) -> None:
         """`del self[index]`."""
         self._refuse(p, "delete_item", "has no entries to delete")
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         """`item in self`."""
         self._refuse(p, "contains", f"cannot be asked whether {describe(item)} is in it")
 
-    def length(self, p: ProgramBuilder) -> Any:
+    def length(self, p: ProgramBuilder) -> object:
         """`len(self)`."""
         self._refuse(p, "length", "has no length")
 
@@ -120,11 +121,11 @@ class Entity:
     # -- as a callable, as a context
     # ----------------------------------------------------------------------------------------
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> object:
         """`self(*arguments, **keywords)`."""
         self._refuse(p, "call", "cannot be called")
 
-    def enter(self, p: ProgramBuilder) -> Any:
+    def enter(self, p: ProgramBuilder) -> object:
         """`with self:` begins."""
         self._refuse(p, "enter", "cannot be used with `with`")
 
@@ -160,11 +161,11 @@ class RunTimeValue(Entity, NoPythonOperators):
         return self
 
 
-def describe(operand: Any) -> str:
+def describe(operand: object) -> str:
     """Return how messages call an operand, in a tuple or a list, too."""
     if isinstance(operand, Entity | NoPythonOperators):
         return operand.describe()
-    if type(operand) not in (tuple, list):
+    if type(operand) is not tuple and type(operand) is not list:
         return repr(operand)
     inside = ", ".join(map(describe, operand))
     return f"[{inside}]" if isinstance(operand, list) else f"({inside}{',' if len(operand) == 1 else ''})"

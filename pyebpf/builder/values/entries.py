@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
 
@@ -24,6 +24,6 @@ class MapEntries(Entity, NoPythonOperators):
     def entries(self, p: ProgramBuilder) -> MapEntries:
         return self
 
-    def element(self, key: Any, value: Any) -> Any:
+    def element(self, key: object, value: object) -> object:
         """Return the value of the `for` target."""
         return {"keys": key, "values": value, "items": (key, value)}[self.view]

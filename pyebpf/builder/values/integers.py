@@ -6,7 +6,7 @@ may be said of its range travels as facts of the function being built and decide
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa import ranges
 from pyebpf.builder.ssa.conditions import All, Any as AnyOf, Compare, Test
@@ -92,7 +92,7 @@ class Int(RunTimeValue):
 
     # -- arithmetic ----------------------------------------------------------------------------------------------------
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Int:
         if operator == "**":
             return self._power(p, other, reflected=reflected)
         if operator in _NO_OPERATOR:
@@ -111,7 +111,7 @@ class Int(RunTimeValue):
             p.b.assume_bounds(value, *found)
         return Int(value, U64 if U64 in (left.type, right.type) else S64)
 
-    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+    def unary(self, p: ProgramBuilder, operator: str) -> Int:
         if operator == "+":
             return self
         if operator == "~":
@@ -126,11 +126,11 @@ class Int(RunTimeValue):
             p.b.assume_bounds(value, -high, -low)
         return Int(value, S64)
 
-    def _power(self, p: ProgramBuilder, other: Any, *, reflected: bool) -> Any:
+    def _power(self, p: ProgramBuilder, other: object, *, reflected: bool) -> Int:
         """`self ** n` for an n known at compile time; `2 ** self` where the result has 64 bits."""
         if reflected:
             low, high = p.b.bounds(self.value)
-            if other == 2 and isinstance(other, int) and low >= 0 and high <= _HIGHEST_SHIFT:
+            if isinstance(other, int) and other == 2 and low >= 0 and high <= _HIGHEST_SHIFT:
                 return constant(p, 1).binary(p, "<<", self)
             p.fail(
                 f"{describe(other)} ** n with an n known only at run time: write 1 << n for a power of "
@@ -149,7 +149,7 @@ class Int(RunTimeValue):
                 factor = factor.binary(p, "*", factor)
         return result
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> Entity:
         return method_of(p, self, name, {"bit_length": self._bit_length, "bit_count": self._bit_count})
 
     def _magnitude(self, p: ProgramBuilder) -> ir.Value:
@@ -204,7 +204,7 @@ class Int(RunTimeValue):
 
     # -- tests ---------------------------------------------------------------------------------------------------------
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         if reflected:
             operator = MIRRORED[operator]
         if isinstance(other, int) and self.literal is None:
@@ -239,7 +239,7 @@ class Int(RunTimeValue):
 
     # -- conversion ----------------------------------------------------------------------------------------------------
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> Int | Test:
         if not isinstance(type_, IntType):
             self._refuse(p, "convert", f"cannot be converted to {type_}")
         if type_.is_bool:
@@ -269,7 +269,7 @@ class Character(Int):
     def describe(self) -> str:
         return "a character"
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         if isinstance(other, str):
             raw = other.encode("utf-8", "surrogateescape")
             if len(raw) != 1:
@@ -285,7 +285,7 @@ def constant(p: ProgramBuilder, literal: int) -> Int:
     return Int(p.b.const(literal), S64 if literal <= S64.maximum else U64, literal=int(literal))
 
 
-def number(p: ProgramBuilder, operand: Any) -> Int | None:
+def number(p: ProgramBuilder, operand: object) -> Int | None:
     """Return an operand as a number; None if it is nothing of the kind, an error if it is a float."""
     if isinstance(operand, Int):
         return operand
@@ -302,7 +302,7 @@ def number(p: ProgramBuilder, operand: Any) -> Int | None:
     return None
 
 
-def _is_ipv4(operand: Any) -> bool:
+def _is_ipv4(operand: object) -> bool:
     return isinstance(operand, str) and operand.count(".") == 3 and operand.replace(".", "").isdigit()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
+from pyebpf.builder.values.entity import describe
 from pyebpf.errors import NotFound
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ def refuse_struct(p: ProgramBuilder, value: Entity, type_: KernelType, what: str
     p.fail(f"{value.describe()} {what}: {member_remedy(p, type_)}")
 
 
-def check_width(p: ProgramBuilder, value: Any, type_: IntType) -> None:
+def check_width(p: ProgramBuilder, value: object, type_: IntType) -> None:
     """Refuse an address that becomes a number of less than 64 bits."""
-    if getattr(value, "is_address", False) and type_.size < 8 and not type_.is_bool:
+    if hasattr(value, "narrow_remedy") and type_.size < 8 and not type_.is_bool:
         p.fail(
-            f"{value.describe()} is an address, which {type_.name} has no room for: {value.narrow_remedy()}, or take a "
+            f"{describe(value)} is an address, which {type_.name} has no room for: {value.narrow_remedy()}, or take a "
             "u64 for the address"
         )
 

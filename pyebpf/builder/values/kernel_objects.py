@@ -8,7 +8,7 @@ bad pointer.
 from __future__ import annotations
 
 import keyword
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import RunTimeValue, describe
@@ -76,8 +76,6 @@ class KernelReference(RunTimeValue):
     One that is `embedded` stands in another object, where C has no pointer to it: it is no number.
     """
 
-    is_address = True
-
     def __init__(
         self,
         address: ir.Value,
@@ -118,7 +116,7 @@ class KernelReference(RunTimeValue):
         name = self.type.c_name if self.type.name or not self.type.aliases else self.type.aliases[0]
         return f"a {name}{' in user memory' if self.space is Space.USER else ''}"
 
-    def as_int(self, p: ProgramBuilder) -> Any:
+    def as_int(self, p: ProgramBuilder) -> Int:
         """Return the address as a u64, for keys and comparisons; refuse a struct inside another."""
         if self.embedded:
             refuse_struct(p, self, self.type)
@@ -140,12 +138,12 @@ class KernelReference(RunTimeValue):
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0)) if self.offset == 0 else _never()
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         one, two = self.embedded, isinstance(other, KernelReference) and other.embedded
         # The head of a list stands in an object, and pointers lead to it: that is a question about addresses.
         addresses = one != two and isinstance(other, KernelReference)
-        if (one or two) and not addresses:
-            refuse_struct(p, self if one else other, (self if one else other).type)
+        if one and not addresses:
+            refuse_struct(p, self, self.type)
         if operator not in ("==", "!="):
             p.fail(f"{self.describe()} and {describe(other)}: addresses are compared by == and != only")
         if not hasattr(other, "as_int"):
@@ -153,14 +151,14 @@ class KernelReference(RunTimeValue):
         relation = Relation.EQ if operator == "==" else Relation.NE
         return Compare(relation, address_as_int(p, self).value, address_as_int(p, other).value)
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> Int | Test:
         number = self.as_int(p)
         check_width(p, self, type_)
         # The author may compute with it, which the verifier forbids with a pointer that it knows.
         found = Int(at_offset(p, as_number(p, self.address), self.offset), U64) if self.trusted else number
         return found.convert(p, type_)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> RunTimeValue:
         try:
             member = p.target.member(self.type, plain_name(name))
         except NotFound as error:
@@ -178,10 +176,10 @@ class KernelReference(RunTimeValue):
             nullable=nullable,
         )
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         p.fail(f"{self.describe()} is {self.space} memory, which probes only read: {name} cannot be assigned")
 
-    def _bit_field(self, p: ProgramBuilder, member: KernelMember) -> Any:
+    def _bit_field(self, p: ProgramBuilder, member: KernelMember) -> Int:
         """Read the storage unit that holds a bit-field, then its bits."""
         unit = member.type.size
         start = member.bit_offset // (8 * unit) * unit
@@ -199,8 +197,6 @@ class KernelReference(RunTimeValue):
 
 class KernelArray(RunTimeValue):
     """An array in the kernel, or a pointer to something that is not a struct: indexed, never sliced."""
-
-    is_address = True
 
     def __init__(
         self,
@@ -241,7 +237,7 @@ class KernelArray(RunTimeValue):
     def describe(self) -> str:
         return f"a {self.element.c_name}{f'[{self.array_length}]' if self.array_length else ' *'}"
 
-    def as_int(self, p: ProgramBuilder) -> Any:
+    def as_int(self, p: ProgramBuilder) -> Int:
         """Return the address as a u64; refuse an array, whose length is known: it stands in another object."""
         if self.array_length:
             p.fail(f"{self.describe()} is not a number: {self.narrow_remedy()}")
@@ -251,7 +247,7 @@ class KernelArray(RunTimeValue):
         """Return the address as a u64, of an array, too."""
         return Int(at_offset(p, self.address, self.offset), U64)
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> Int | Test:
         number = self.as_int(p)
         check_width(p, self, type_)
         return number.convert(p, type_)
@@ -268,7 +264,7 @@ class KernelArray(RunTimeValue):
             p.fail(f"{self.describe()} has no length: C declares it without one")
         return self.array_length
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> RunTimeValue:
         size = self.element.size
         if not size:
             p.fail(f"{self.describe()} has elements of unknown size: cast() it to its type")
@@ -298,7 +294,7 @@ class KernelArray(RunTimeValue):
         probe_read(p, self.space, destination, type_.size, at_offset(p, self.address, self.offset))
 
 
-def address_as_int(p: ProgramBuilder, value: Any) -> Int:
+def address_as_int(p: ProgramBuilder, value: object) -> Int:
     """Return what an operand has for an address, as a u64: where an address is asked for, not a number."""
     found: Int = value.address_as_int(p) if hasattr(value, "address_as_int") else to_int(p, value)
     return found
@@ -339,7 +335,7 @@ def value_at(
     trusted: bool,
     space: Space,
     nullable: bool = False,
-) -> Any:
+) -> RunTimeValue:
     """Return the value in the language of a C object of `type_` at address + offset."""
     integer = integer_type(type_)
     if integer is not None:
@@ -372,14 +368,16 @@ def value_at(
     p.fail(f"a {type_.c_name} of {type_.size} bytes is not supported in probes")
 
 
-def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None, space: Space) -> Any:
+def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None, space: Space) -> StringSource:
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
         probe_read_string(p, space, destination, length, at_offset(p, address, offset))
 
     return StringSource("the kernel's char array", read_into, size, program.b.where)
 
 
-def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool, space: Space = Space.KERNEL) -> Any:
+def pointer_to(
+    address: ir.Value, type_: KernelType, *, trusted: bool, space: Space = Space.KERNEL
+) -> KernelReference | KernelArray | Pointer:
     """Return the value in the language of a C pointer of `type_`; one found in user memory points there, too."""
     element = type_.element
     assert element is not None
@@ -397,7 +395,7 @@ def pointer_to(address: ir.Value, type_: KernelType, *, trusted: bool, space: Sp
     return Pointer(address, None, space)
 
 
-def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, trusted: bool) -> Any:
+def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, trusted: bool) -> RunTimeValue:
     """Return the value of an argument of `type_` that is passed in a 64-bit register.
 
     The register's upper part is junk for a narrower integer.
@@ -415,7 +413,7 @@ def from_register(p: ProgramBuilder, register: ir.Value, type_: KernelType, *, t
     p.fail(f"an argument of type {type_.c_name} is not supported in probes")
 
 
-def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
+def cast(p: ProgramBuilder, name: object, value: object) -> RunTimeValue:
     """`cast("struct tcp_sock", sk)`: the same address, in the same memory, seen as another struct.
 
     The verifier's trust is lost. A number that has been no pointer here is an address in the kernel.
@@ -437,7 +435,7 @@ def cast(p: ProgramBuilder, name: Any, value: Any) -> Any:
     p.fail(f'cast("{name}", …): give a struct, a union or a pointer type')
 
 
-def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
+def user(p: ProgramBuilder, value: object, target: object = None) -> RunTimeValue:
     """`user(p)`: the same address in the process's memory; `user(n, u32)` of a number, or to see another type."""
     found = None if target is None else target if isinstance(target, CharFactory) else type_of(target)
     if target is not None and found is None:
@@ -455,7 +453,7 @@ def user(p: ProgramBuilder, value: Any, target: Any = None) -> Any:
     return Pointer(address_as_int(p, value).value, pointed, Space.USER)
 
 
-def container_of(p: ProgramBuilder, value: Any, struct: Any, member: Any) -> Any:
+def container_of(p: ProgramBuilder, value: object, struct: object, member: object) -> KernelReference:
     """`container_of(inode, "struct socket_alloc", "vfs_inode")`: the struct that `value` is a member of."""
     if not isinstance(value, KernelReference) or not isinstance(struct, str) or not isinstance(member, str):
         p.fail(

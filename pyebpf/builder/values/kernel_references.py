@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.kernel_objects import KernelReference, integer_type, plain_name
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.entity import RunTimeValue
     from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
     from pyebpf.target import KernelMember, KernelType
@@ -44,7 +45,7 @@ class NullableReference(KernelReference):
         if not p.b.is_non_null(self.address):
             p.fail(f"{self.describe()} may be None: test it with `is None` first")
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> RunTimeValue:
         self._check(p)
         return super().attribute(p, name)
 
@@ -79,7 +80,7 @@ class WritableReference(KernelReference):
                 owner = first.type
         p.fail(f"{self.describe()} and the structs that it begins with have no member {name}")
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> RunTimeValue:
         owner, _ = self._owner(p, name)
         if owner is self.type:
             return super().attribute(p, name)
@@ -87,7 +88,7 @@ class WritableReference(KernelReference):
             self.address, owner, offset=self.offset, trusted=self.trusted, space=self.space
         ).attribute(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         _, member = self._owner(p, name)
         type_ = integer_type(member.type)
         if type_ is None or member.bit_size or type_.big_endian:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
@@ -17,6 +17,7 @@ from pyebpf.uapi.helper_ids import THIS_CPU_PTR
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.entity import Entity
     from pyebpf.compiler import ir
 
 
@@ -29,13 +30,13 @@ class SymbolAddress(Int):
         super().__init__(address, U64)
         self.symbol = symbol
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> Entity:
         if name in {"bit_length", "bit_count"}:
             return super().attribute(p, name)
         p.fail(f"this kernel's BTF has no variable {self.symbol}: ksym() gives its address, which has no {name}")
 
 
-def kernel_symbol(p: ProgramBuilder, name: Any, type: Any = None) -> Any:  # noqa: A002 - the author's keyword
+def kernel_symbol(p: ProgramBuilder, name: object, type: object = None) -> Entity:  # noqa: A002 - the author's keyword
     """`ksym("name")`: what the kernel has under a name, read as BTF or the author says; else its address."""
     if not isinstance(name, str):
         p.fail("ksym() takes a name known at compile time, as a string")

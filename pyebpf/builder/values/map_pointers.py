@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import Entity, RunTimeValue
@@ -92,25 +92,25 @@ class InnerMap(RunTimeValue):
         found.name = f"{self.outer}[…]"
         return found
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return self._map(p).attribute(p, name)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         return self._map(p).item(p, index)
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         self._map(p).set_item(p, index, value)
 
     def is_shared(self, p: ProgramBuilder) -> bool:
         return True
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> None:
         self._map(p).augment_item(p, index, operator, value)
 
-    def delete_item(self, p: ProgramBuilder, index: Any) -> None:
+    def delete_item(self, p: ProgramBuilder, index: object) -> None:
         self._map(p).delete_item(p, index)
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         return self._map(p).contains(p, item)
 
     def entries(self, p: ProgramBuilder) -> MapEntries | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.errors import closest_or_all
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Method(Entity, NoPythonOperators):
     """`owner.name`, still to be called with `build(p, …)`."""
 
-    def __init__(self, owner: str, name: str, build: Callable[..., Any]) -> None:
+    def __init__(self, owner: str, name: str, build: Callable[..., object]) -> None:
         self.owner = owner
         self.name = name
         self.build = build
@@ -24,13 +24,17 @@ class Method(Entity, NoPythonOperators):
     def describe(self) -> str:
         return f"the method {self.name} of {self.owner}"
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> object:
         return invoke(p, f"{self.name}() of {self.owner}", self.build, arguments, keywords)
 
 
 def invoke(
-    p: ProgramBuilder, name: str, build: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
-) -> Any:
+    p: ProgramBuilder,
+    name: str,
+    build: Callable[..., object],
+    arguments: Sequence[object],
+    keywords: Mapping[str, object],
+) -> object:
     """Call `build` for a probe's call of `name`; arguments that it does not take are refused in the probe's terms."""
     try:
         return build(p, *arguments, **keywords)
@@ -46,7 +50,7 @@ def invoke(
         raise
 
 
-def method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., Any]]) -> Method:
+def method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., object]]) -> Method:
     """Return the method `name` of `owner`, or refuse with the closest names."""
     build = methods.get(name)
     if build is None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
 
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+_BINARY: dict[str, Callable[[Any, Any], object]] = {
     "+": python.add,
     "-": python.sub,
     "*": python.mul,
@@ -39,10 +39,10 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "|": python.or_,
     "^": python.xor,
 }
-_UNARY: dict[str, Callable[[Any], Any]] = {"-": python.neg, "+": python.pos, "~": python.invert}
+_UNARY: dict[str, Callable[[Any], object]] = {"-": python.neg, "+": python.pos, "~": python.invert}
 
 
-def rvalue(p: ProgramBuilder, operand: Any) -> Any:
+def rvalue(p: ProgramBuilder, operand: object) -> object:
     """Return what an operator computes with: a test's number, what may be None once it was checked not to be."""
     if isinstance(operand, Always):
         return operand.holds
@@ -52,7 +52,7 @@ def rvalue(p: ProgramBuilder, operand: Any) -> Any:
     return operand if to_rvalue is None else to_rvalue(p)
 
 
-def evaluated(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -> Any:
+def evaluated(p: ProgramBuilder, function: Callable[..., object], *operands: object) -> object:
     """Return what Python itself answers while compiling."""
     try:
         return function(*operands)
@@ -62,7 +62,7 @@ def evaluated(p: ProgramBuilder, function: Callable[..., Any], *operands: Any) -
         p.fail(f"at compile time, Python says: {error}")
 
 
-def binary(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Any:
+def binary(p: ProgramBuilder, operator: str, left: object, right: object) -> object:
     """`left operator right` for + - * / // % ** @ << >> & | ^."""
     left, right = rvalue(p, left), rvalue(p, right)
     if not isinstance(left, Entity) and not isinstance(right, Entity):
@@ -70,15 +70,16 @@ def binary(p: ProgramBuilder, operator: str, left: Any, right: Any) -> Any:
     check_own(p, (left, right))
     if isinstance(left, Entity) and not yields(left, right):
         return left.binary(p, operator, right)
+    assert isinstance(right, Entity)
     return right.binary(p, operator, left, reflected=True)
 
 
-def yields(left: Any, right: Any) -> bool:
+def yields(left: object, right: object) -> bool:
     """Whether the right entity knows better: an address next to a number."""
     return isinstance(left, Int) and isinstance(right, Entity) and not isinstance(right, Int)
 
 
-def unary(p: ProgramBuilder, operator: str, operand: Any) -> Any:
+def unary(p: ProgramBuilder, operator: str, operand: object) -> object:
     """`-x`, `+x`, `~x`, and `not x`, which gives a test (or a bool)."""
     if operator == "not":
         test = negate(truth(p, operand))
@@ -89,7 +90,7 @@ def unary(p: ProgramBuilder, operator: str, operand: Any) -> Any:
     return evaluated(p, _UNARY[operator], operand)
 
 
-def truth(p: ProgramBuilder, operand: Any) -> Test:
+def truth(p: ProgramBuilder, operand: object) -> Test:
     """`if operand`."""
     if isinstance(operand, Test):
         return operand
@@ -98,21 +99,21 @@ def truth(p: ProgramBuilder, operand: Any) -> Test:
     return Always(bool(operand))
 
 
-def is_none(p: ProgramBuilder, operand: Any) -> Test:
+def is_none(p: ProgramBuilder, operand: object) -> Test:
     """`operand is None`."""
     if isinstance(operand, Entity):
         return operand.is_none(p)
     return Always(operand is None)
 
 
-def holds_entities(value: Any) -> bool:
+def holds_entities(value: object) -> bool:
     """Whether a value is the builder's, or has such a one in it: the answers of Python's operators are not for it."""
     if isinstance(value, (list, tuple)):
         return _has_entities(value, set())
     return isinstance(value, (Entity, Test))
 
 
-def _has_entities(values: Any, seen: set[int]) -> bool:
+def _has_entities(values: Iterable[object], seen: set[int]) -> bool:
     """The same of a container; one that stands in it more than once is looked into once."""
     for each in values:
         if isinstance(each, (list, tuple)):
@@ -149,7 +150,7 @@ def any_in_turn(p: ProgramBuilder, tests: Iterable[Test]) -> Test:
     return Compare(Relation.NE, value, b.const(0))
 
 
-def to_int(p: ProgramBuilder, operand: Any) -> Int:
+def to_int(p: ProgramBuilder, operand: object) -> Int:
     """Return an operand as a number."""
     operand = rvalue(p, operand)
     found = integers.number(p, operand)
@@ -159,7 +160,7 @@ def to_int(p: ProgramBuilder, operand: Any) -> Int:
     return found
 
 
-def convert(p: ProgramBuilder, type_: IntType, operand: Any) -> Any:
+def convert(p: ProgramBuilder, type_: IntType, operand: object) -> object:
     """`T(operand)`: the low bits, read back by T's sign. A constant that does not fit is an error."""
     operand = rvalue(p, operand)
     if isinstance(operand, Entity):
@@ -178,14 +179,14 @@ def fits(p: ProgramBuilder, type_: IntType, literal: int) -> None:
         p.fail(f"{literal} does not fit {type_.name}, which holds {type_.minimum} to {type_.maximum}")
 
 
-def length(p: ProgramBuilder, operand: Any) -> Any:
+def length(p: ProgramBuilder, operand: object) -> object:
     """`len(operand)`."""
     if isinstance(operand, Entity):
         return operand.length(p)
     return evaluated(p, len, operand)
 
 
-def absolute(p: ProgramBuilder, operand: Any) -> Any:
+def absolute(p: ProgramBuilder, operand: object) -> object:
     """`abs(operand)`."""
     operand = rvalue(p, operand)
     if isinstance(operand, Entity):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.builder.values.entity import RunTimeValue
@@ -74,16 +74,16 @@ class OptionalInt(RunTimeValue):
             p.fail(f"the truth of {self.source} cannot tell None from 0: write `is None` or `is not None`")
         return self.to_rvalue(p).truth(p)
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> object:
         return self.to_rvalue(p).binary(p, operator, other, reflected=reflected)
 
-    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+    def unary(self, p: ProgramBuilder, operator: str) -> object:
         return self.to_rvalue(p).unary(p, operator)
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         return self.to_rvalue(p).compare(p, operator, other, reflected=reflected)
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> object:
         return self.to_rvalue(p).convert(p, type_)
 
 
@@ -133,7 +133,7 @@ class Maybe(RunTimeValue):
     def local(self, p: ProgramBuilder) -> RunTimeValue:
         return self.inner.local(p) if p.b.is_non_null(self.flag) else self
 
-    def to_rvalue(self, p: ProgramBuilder) -> Any:
+    def to_rvalue(self, p: ProgramBuilder) -> RunTimeValue:
         """Return the value, where every path to here has found that there is one."""
         if not p.b.is_non_null(self.flag):
             p.fail(f"{self.source} may be None: test it with `is None` first")
@@ -156,35 +156,34 @@ class Maybe(RunTimeValue):
 
     # -- all else is the value's ---------------------------------------------------------------------------------------
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> object:
         return self.to_rvalue(p).binary(p, operator, other, reflected=reflected)
 
-    def unary(self, p: ProgramBuilder, operator: str) -> Any:
+    def unary(self, p: ProgramBuilder, operator: str) -> object:
         return self.to_rvalue(p).unary(p, operator)
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
-        test: Test = self.to_rvalue(p).compare(p, operator, other, reflected=reflected)
-        return test
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
+        return self.to_rvalue(p).compare(p, operator, other, reflected=reflected)
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> object:
         return self.to_rvalue(p).convert(p, type_)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return self.to_rvalue(p).attribute(p, name)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         self.to_rvalue(p).set_attribute(p, name, value)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         return self.to_rvalue(p).item(p, index)
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         self.to_rvalue(p).set_item(p, index, value)
 
-    def length(self, p: ProgramBuilder) -> Any:
+    def length(self, p: ProgramBuilder) -> object:
         return self.to_rvalue(p).length(p)
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> object:
         return self.to_rvalue(p).call(p, arguments, keywords)
 
 

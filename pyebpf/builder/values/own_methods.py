@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from types import FunctionType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,7 @@ _KINDS: tuple[type, ...] = (int, str, bytes, bytearray, tuple, list, dict, set, 
 
 
 @lru_cache(maxsize=1024)
-def own_method(kind: Any, names: frozenset[str] = ANY) -> str:
+def own_method(kind: type, names: frozenset[str] = ANY) -> str:
     """Name of one of these methods that a class has of the author's; empty for those of Python's library."""
     for each in kind.__mro__:
         if _is_pythons(each):
@@ -47,10 +47,10 @@ def own_method(kind: Any, names: frozenset[str] = ANY) -> str:
     return ""
 
 
-def check_own(p: ProgramBuilder, values: Iterable[Any], names: frozenset[str] = ANY) -> None:
+def check_own(p: ProgramBuilder, values: Iterable[object], names: frozenset[str] = ANY) -> None:
     """Refuse values known at compile time that are computed with at run time, if their class has such a method."""
     for value in values:
-        kind: Any = type(value)
+        kind: type = type(value)
         if kind in _PLAIN:
             continue
         own = own_method(kind, names)
@@ -74,8 +74,8 @@ def refusal(kind: type, own: str) -> str:
 
 def check_constructor(p: ProgramBuilder, type_: StructType) -> None:
     """Refuse to make a record whose class does it in its own way."""
-    cls: Any = type_.cls
-    metaclass: Any = type(cls)
+    cls = type_.cls
+    metaclass: type = type(cls)
     own = "" if cls is None else own_method(cls, _MAKES) or own_method(metaclass, _CALLS)
     if own:
         p.fail(
@@ -86,7 +86,7 @@ def check_constructor(p: ProgramBuilder, type_: StructType) -> None:
 
 def check_field(p: ProgramBuilder, type_: StructType, name: str, *, written: bool = False) -> None:
     """Refuse a field of a record whose class has code for it."""
-    cls: Any = type_.cls
+    cls = type_.cls
     if cls is None:
         return
     own = own_method(cls, _WRITES if written else _READS)
@@ -112,14 +112,14 @@ def _is_hidden(cls: type, name: str) -> bool:
 _PLAIN = frozenset([int, bool, str, bytes, tuple, list, dict, set, frozenset, range, float, type(None)])
 
 
-def _is_entity(value: Any) -> bool:
+def _is_entity(value: object) -> bool:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.values.entity import Entity
 
     return isinstance(value, Entity | Test)
 
 
-def _is_standard(module: Any) -> bool:
+def _is_standard(module: object) -> bool:
     """Whether a module is Python's own, or this package; code that was given to `exec` may have none."""
     root = module.partition(".")[0] if isinstance(module, str) else ""
     return root in sys.stdlib_module_names or root == "pyebpf" or root.startswith("namedtuple_")
@@ -134,7 +134,7 @@ def _is_pythons(kind: type) -> bool:
 _MADE_BY_CODE = 1 << 9
 
 
-def _is_inherited(kind: type, name: str, method: Any) -> bool:
+def _is_inherited(kind: type, name: str, method: object) -> bool:
     """Whether a class was given a method of Python's library, as `enum` and `namedtuple` do."""
     method = getattr(method, "__func__", method)
     if isinstance(method, FunctionType):

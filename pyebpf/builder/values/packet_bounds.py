@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.lvalue import moved
@@ -48,7 +48,7 @@ MOVES = frozenset(
 
 def inside(p: ProgramBuilder, address: ir.Value, size: int, where: str) -> Test:
     """Whether `size` bytes at `address` end before the packet does that is the context's attribute `where`."""
-    packet = p.program_context.attribute(p, where)
+    packet: Any = p.program_context.attribute(p, where)
     return Compare(Relation.ULE, moved(p, address, size), packet.data_end(p), guards=address)
 
 

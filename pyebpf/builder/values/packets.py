@@ -6,7 +6,7 @@ verifier learns from that comparison what may be read (Linux kernel/bpf/verifier
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Compare
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.methods import Method
     from pyebpf.compiler import ir
 
 #: MAX_PACKET_OFF: further out the verifier believes no comparison.
@@ -68,7 +69,7 @@ class Packet(Entity, NoPythonOperators):
     def describe(self) -> str:
         return self.name
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> Method:
         return method_of(p, self, name, {"header": self._header, "load": self._load})
 
     def length(self, p: ProgramBuilder) -> Int:
@@ -85,7 +86,7 @@ class Packet(Entity, NoPythonOperators):
         p.b.assume_bounds(value, 0, U32.maximum)
         return Int(value, S64, U32)
 
-    def _header(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
+    def _header(self, p: ProgramBuilder, type: object, at: object = 0) -> object:  # noqa: A002 - the author's keyword
         """`header(T, at=n)`: the T that begins n bytes into the packet, in place; None if it does not lie inside."""
         found = _type(p, type, "header")
         if self.ends is None:
@@ -97,7 +98,7 @@ class Packet(Entity, NoPythonOperators):
         lvalue = Lvalue(base=address, owner=self.name, null_check=address, writable=self.writable)
         return p.load_value(replace(lvalue, packet=self.where, reach=reach, farthest=farthest, untrusted=True), found)
 
-    def _load(self, p: ProgramBuilder, type: Any, at: Any = 0) -> Any:  # noqa: A002 - the author's keyword
+    def _load(self, p: ProgramBuilder, type: object, at: object = 0) -> object:  # noqa: A002 - the author's keyword
         """`load(T, at=n)`: a copy of the T that begins n bytes into the packet, or None where it ends before.
 
         Works for every part of a packet, also where it lies in several pieces.
@@ -149,7 +150,7 @@ def metadata(ends: tuple[int, int]) -> Packet:
     return Packet(ends, None, writable=True, copies=False, name=name, where="data_meta")
 
 
-def _type(p: ProgramBuilder, declared: Any, word: str) -> Type:
+def _type(p: ProgramBuilder, declared: object, word: str) -> Type:
     found = type_of(declared)
     if not isinstance(found, StructType | BytesType | ArrayType):
         p.fail(f"ctx.packet.{word}() takes a Struct, such as IPv4 of pyebpf.packet, or u8[n], not {describe(declared)}")
@@ -161,7 +162,7 @@ def moved_in(p: ProgramBuilder, data: ir.Value, offset: int | ir.Value) -> ir.Va
     return p.b.emit(Op.OFFSET, data, p.b.const(offset) if isinstance(offset, int) else offset)
 
 
-def _offset(p: ProgramBuilder, at: Any, most: int) -> tuple[int | ir.Value, ir.Value | None]:
+def _offset(p: ProgramBuilder, at: object, most: int) -> tuple[int | ir.Value, ir.Value | None]:
     """Where a header begins: a constant, or a number from 0 to `most` that verifiers see to be one.
 
     If that cannot be proved, the number as given comes second: is it greater, unsigned, no header is there.

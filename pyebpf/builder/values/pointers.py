@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.comparisons import compare
@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.entity import Entity
     from pyebpf.compiler import ir
 
 
 class Pointer(RunTimeValue):
     """An address. Reading through it copies: a bad address gives zeros, so no None check is needed."""
-
-    is_address = True
 
     def __init__(self, address: ir.Value, target: Type | CharFactory | None, space: Space) -> None:
         self.address = address
@@ -48,31 +47,31 @@ class Pointer(RunTimeValue):
     def describe(self) -> str:
         return f"a ptr[{getattr(self.target, 'name', 'void')}] to {self.space} memory"
 
-    def as_int(self, p: ProgramBuilder) -> Any:
+    def as_int(self, p: ProgramBuilder) -> Int:
         """Return the address as a u64."""
         return Int(self.address, U64)
 
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0))
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         p.fail(f"{self.describe()} cannot be asked whether {describe(item)} is in it: {self._reader()} is its text")
 
-    def length(self, p: ProgramBuilder) -> Any:
+    def length(self, p: ProgramBuilder) -> NoReturn:
         p.fail(f"{self.describe()} has no length: {self._reader()} is its text")
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         if isinstance(other, str | bytes):
             p.fail(f"{self.describe()} cannot be compared with {other!r}: {self._reader()} is its text")
         other = other.as_int(p) if isinstance(other, Pointer) else other
         mine = self.as_int(p)
         return compare(p, operator, other, mine) if reflected else compare(p, operator, mine, other)
 
-    def convert(self, p: ProgramBuilder, type_: Any) -> Any:
+    def convert(self, p: ProgramBuilder, type_: IntType) -> Int | Test:
         check_width(p, self, type_)
         return self.as_int(p).convert(p, type_)
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Int | Pointer:
         """Bytes further on or back of a pointer to bytes, in the same memory; the distance of two pointers."""
         if operator == "-" and not reflected and isinstance(other, Pointer):
             return Int(p.b.binary(Op.SUB, self.address, other.address), S64)
@@ -87,7 +86,7 @@ class Pointer(RunTimeValue):
         address = p.b.binary(Op.ADD if operator == "+" else Op.SUB, self.address, distance.value)
         return Pointer(address, self.target, self.space)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> Entity:
         if isinstance(self.target, CharFactory):
             p.fail("a C string has no items: copy it with user_string() or kernel_string(), then index the copy")
         if self.target is None:
@@ -120,7 +119,7 @@ class Pointer(RunTimeValue):
         """The call that reads the text at an address, as an author would write it."""
         return f"{'user' if self.space is Space.USER else 'kernel'}_string(…, size=64)"
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         if isinstance(self.target, CharFactory):
             p.fail(f"{self.describe()} has no attribute {name}: {self._reader()} is its text")
         if not isinstance(self.target, StructType):
@@ -131,7 +130,7 @@ class Pointer(RunTimeValue):
         return read_typed(p, self.space, self.address, found.offset, found.type)
 
 
-def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, type_: Type) -> Any:
+def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, type_: Type) -> Entity:
     """Read a value of a type of the language from memory by address, copying all but integers to the stack."""
     if isinstance(type_, IntType) and not type_.big_endian:
         value = probe_read_value(p, space, address, offset, type_.size, signed=type_.signed)
@@ -145,7 +144,7 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
     return p.load_value(Lvalue(base=copied, untrusted=True, space=space), type_)
 
 
-def string_at(p: ProgramBuilder, word: str, pointer: Any, space: Space, size: int | None) -> Any:
+def string_at(p: ProgramBuilder, word: str, pointer: object, space: Space, size: int | None) -> StringSource:
     """Return the C string at an address, read where its destination is known; `size` stands in where there is none."""
     pointer = rvalue(p, pointer)
     if isinstance(pointer, Pointer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.arrays import Array, Bytes
 from pyebpf.builder.values.integers import read_int
@@ -15,12 +15,13 @@ from pyebpf.types.special import SpecialType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.entity import Entity
     from pyebpf.builder.values.lvalue import Lvalue
     from pyebpf.builder.values.special import SpecialField
     from pyebpf.types import Type
 
 
-def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Any:
+def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type, *, part: bool = False) -> Entity:
     """Return the value of `type_` at `lvalue`; `part` says that it is in a record, a tuple, an array."""
     if isinstance(type_, IntType):
         return read_int(p, *lvalue.address(p), type_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.atomics import augment
 from pyebpf.builder.values.bits import bits_of, changed_bits, read_bits
@@ -43,7 +43,7 @@ class Record(Reference):
             p.fail(f"{self.type.name} has no field {name}{closest_or_all(name, known)}")
         return found
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         bits = bits_of(self.type, name)
         if bits is not None:
             return read_bits(p, self.attribute(p, bits.field), bits)
@@ -53,7 +53,7 @@ class Record(Reference):
         # What is nested in a record that is there is there.
         return p.load_value(replace(self.lvalue.at(field.offset), null_check=None), field.type, part=True)
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         bits = bits_of(self.type, name)
         if bits is not None:
             name, value = bits.field, changed_bits(p, self.attribute(p, bits.field), bits, value)
@@ -64,7 +64,7 @@ class Record(Reference):
         p.store_value(*self.lvalue.at(field.offset).address(p), field.type, value)
         self.note_written(p)
 
-    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
+    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: object) -> None:
         if not self.lvalue.shared or p.b.no_calls or bits_of(self.type, name) is not None:
             super().augment_attribute(p, name, operator, value)
             return
@@ -93,7 +93,7 @@ class RecordLiteral(RunTimeValue):
     Passed on as a value it takes its place there, on the stack, in a map's entry or in a ring buffer's reservation.
     """
 
-    def __init__(self, type_: StructType, values: Mapping[str, Any]) -> None:
+    def __init__(self, type_: StructType, values: Mapping[str, object]) -> None:
         self.type = type_
         self.values = values
 
@@ -131,7 +131,7 @@ class RecordLiteral(RunTimeValue):
         for field in self.type.fields:
             p.store_value(address, offset + field.offset, field.type, self.values[field.name])
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return self.local(p).attribute(p, name)
 
 
@@ -144,7 +144,7 @@ class StructConstructor(Entity, NoPythonOperators):
     def describe(self) -> str:
         return f"the record type {self.type.name}"
 
-    def call(self, p: ProgramBuilder, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> RecordLiteral:
+    def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> RecordLiteral:
         check_constructor(p, self.type)
         fields = self.type.fields
         name = self.type.name
@@ -163,6 +163,6 @@ class StructConstructor(Entity, NoPythonOperators):
         return RecordLiteral(self.type, {field.name: values.get(field.name, field.default) for field in fields})
 
 
-def is_fresh(value: Any) -> bool:
+def is_fresh(value: object) -> bool:
     """Whether a record has just been made, so that no name stands for it."""
     return isinstance(value, RecordLiteral) or (isinstance(value, Record) and value.fresh)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import All, Always, Compare, Test, negate
 from pyebpf.builder.values.entity import RunTimeValue
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Reference(RunTimeValue):
     """A value of `type` at `lvalue`. Names that share it are one value, as Python's; storing and emitting copies."""
 
-    def __init__(self, type_: Any, lvalue: Lvalue) -> None:
+    def __init__(self, type_: Type, lvalue: Lvalue) -> None:
         self.type = type_
         self.lvalue = lvalue
 

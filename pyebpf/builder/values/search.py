@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import element_lvalue
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.values.references import Reference
+    from pyebpf.compiler import ir
 
 #: Bytes of a number.
 _WORD = 8
@@ -36,8 +37,8 @@ def find_bytes(p: ProgramBuilder, text: Reference, size: int, wanted: bytes) -> 
     b.write(absent, b.const(1))
     with range_loop(p, 0, size, 1, [*window, absent]) as (_, index):
         address, offset = element_lvalue(p, text, lvalue, 1, size, index).address(p)
-        byte: Any = b.load(address, offset, 1)
-        differs: Any = None
+        byte = b.load(address, offset, 1)
+        differs: ir.Value | None = None
         for variable, word in reversed(list(zip(window, words, strict=True))):
             held = b.read(variable)
             assert held is not None
@@ -47,6 +48,7 @@ def find_bytes(p: ProgramBuilder, text: Reference, size: int, wanted: bytes) -> 
             difference = b.binary(Op.XOR, pushed, b.const(int.from_bytes(word, "little")))
             differs = difference if differs is None else b.binary(Op.OR, differs, difference)
             byte = b.binary(Op.AND, held, b.const(0xFF))
+        assert differs is not None
         # No branch: verifiers would go on from each iteration as from one of its own. Of a number and its negative one
         # has the top bit, unless it is 0.
         either = b.binary(Op.LSHR, b.binary(Op.OR, differs, b.emit(Op.NEG, differs)), b.const(63))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.uapi.helper_ids import SPIN_LOCK, SPIN_UNLOCK
@@ -51,11 +51,10 @@ class SpinLock(SpecialField):
         "count before or after"
     )
 
-    def enter(self, p: ProgramBuilder) -> Any:
+    def enter(self, p: ProgramBuilder) -> None:
         self.check_kind(p, "a spin lock")
         self.lvalue.check(p, self.describe())
         p.b.call(SPIN_LOCK, self.lvalue.exact(p), comment="bpf_spin_lock")
-        return None
 
     def leave(self, p: ProgramBuilder) -> None:
         p.b.call(SPIN_UNLOCK, self.lvalue.exact(p), comment="bpf_spin_unlock")

@@ -5,7 +5,7 @@ A `char[N]` holds at most N-1 bytes, a NUL, and zeros to the end, always: equal 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.builder.values.arrays import element_lvalue, equal_bytes, equal_lvalues
@@ -41,10 +41,10 @@ class String(Reference):
         """Python's strings never change: where the program changes strings in memory, a name takes a copy."""
         return copied(p, self, String) if is_overwritten(p, self.lvalue, CharArray) else self
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> NoReturn:
         p.fail(f"{self.describe()} has no operator {operator}: {_NO_OPERATOR}")
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         self.check(p)
         if operator not in ("==", "!="):
             p.fail(f"{self.describe()} has no operator {operator}: strings are compared by == and !=")
@@ -74,17 +74,17 @@ class String(Reference):
         address, offset = self.lvalue.address(p)
         return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         return _method_of(p, self, name, {"startswith": self._starts_with, "endswith": self._ends_with})
 
-    def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
+    def _starts_with(self, p: ProgramBuilder, prefix: object) -> Test:
         self.check(p)
         wanted = [self._literal(p, each) for each in literals(p, "startswith", prefix)]
         if len(wanted) == 1:
             return equal_bytes(p, self.lvalue, wanted[0])
         return any_in_turn(p, (equal_bytes(p, self.lvalue, each) for each in wanted))
 
-    def _ends_with(self, p: ProgramBuilder, suffix: Any) -> Test:
+    def _ends_with(self, p: ProgramBuilder, suffix: object) -> Test:
         # Behind the first NUL there are only more: what a NUL follows stands at the end.
         self.check(p)
         wanted = [self._literal(p, each) for each in literals(p, "endswith", suffix)]
@@ -92,7 +92,7 @@ class String(Reference):
             return Always(holds=True)
         return any_in_turn(p, (find_bytes(p, self, self.type.length, each + b"\0") for each in wanted))
 
-    def length(self, p: ProgramBuilder) -> Any:
+    def length(self, p: ProgramBuilder) -> object:
         """Bytes before the NUL, by bisection: behind the first zero there are only zeros."""
         self.check(p)
         b = p.b
@@ -120,7 +120,7 @@ class String(Reference):
         b.assume_bounds(length, 0, most)
         return Int(length, S64)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         self.check(p)
         if isinstance(index, slice):
             return self._slice(p, *_ends(p, index))
@@ -141,10 +141,10 @@ class String(Reference):
         zero(p, address, kept, size - kept)
         return String(CharArray(kept + 1), Lvalue(slot=slot, owner="a local", writable=False))
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         p.fail(f"{self.describe()} cannot be changed byte by byte: assign a whole string")
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         self.check(p)
         if not isinstance(item, str | bytes):
             p.fail(f"only a literal can be searched for in {self.describe()}, not {describe(item)}")
@@ -176,21 +176,21 @@ class UntrustedString(String):
         self.write_to(p, p.b.slot_address(slot), 0, self.type)
         return String(self.type, Lvalue(slot=slot, owner=self.lvalue.owner, writable=False))
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         if isinstance(other, str | bytes) and len(self._literal(p, other)) < self.type.length - 1:
             return super().compare(p, operator, other, reflected=reflected)
         return self.clean(p).compare(p, operator, other, reflected=reflected)
 
-    def length(self, p: ProgramBuilder) -> Any:
+    def length(self, p: ProgramBuilder) -> object:
         return self.clean(p).length(p)
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         return self.clean(p).contains(p, item)
 
-    def _ends_with(self, p: ProgramBuilder, suffix: Any) -> Test:
+    def _ends_with(self, p: ProgramBuilder, suffix: object) -> Test:
         return self.clean(p)._ends_with(p, suffix)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         return super().item(p, index) if isinstance(index, int) and index == 0 else self.clean(p).item(p, index)
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
@@ -229,7 +229,7 @@ def _until_nul(p: ProgramBuilder, piece: ir.Value, width: int) -> tuple[ir.Value
     return before, b.binary(Op.XOR, found, b.const(-1))
 
 
-def _method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., Any]]) -> Method:
+def _method_of(p: ProgramBuilder, owner: Entity, name: str, methods: Mapping[str, Callable[..., object]]) -> Method:
     if hasattr(str, name) and name not in methods:
         p.fail(
             f"{owner.describe()} has no method {name}() in a probe, where strings have ==, in, startswith(), "
@@ -284,7 +284,7 @@ class StringSource(RunTimeValue):
         """The same string, of at most `size` bytes with its NUL."""
         return StringSource(self.name, self.read_into, size, self.where, self.remedy)
 
-    def beside(self, p: ProgramBuilder, others: Iterable[Any]) -> String:
+    def beside(self, p: ProgramBuilder, others: Iterable[object]) -> String:
         """Read it now; where nothing gives its size, what it is compared with does: one byte more than the longest."""
         if self.size is not None:
             return self._read(p, self.size)
@@ -308,38 +308,38 @@ class StringSource(RunTimeValue):
         with p.at(self.where or p.b.where):
             self.read_into(p, moved(p, address, offset), size)
 
-    def binary(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Any:
+    def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> NoReturn:
         p.fail(f"{self.name} has no operator {operator}: {_NO_OPERATOR}")
 
-    def compare(self, p: ProgramBuilder, operator: str, other: Any, *, reflected: bool = False) -> Test:
+    def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
         return self.beside(p, [other]).compare(p, operator, other, reflected=reflected)
 
-    def contains(self, p: ProgramBuilder, item: Any) -> Test:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         return self.local(p).contains(p, item)
 
     def truth(self, p: ProgramBuilder) -> Test:
         return self.local(p).truth(p)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         # Where nothing tells the size, what it is compared with does.
         starts = self._starts_with if self.size is None else lambda p, *given: self.local(p)._starts_with(p, *given)
         methods = {"startswith": starts, "endswith": lambda p, *given: self.local(p)._ends_with(p, *given)}
         return _method_of(p, self, name, methods)
 
-    def _starts_with(self, p: ProgramBuilder, prefix: Any) -> Test:
+    def _starts_with(self, p: ProgramBuilder, prefix: object) -> Test:
         return self.beside(p, literals(p, "startswith", prefix))._starts_with(p, prefix)
 
-    def length(self, p: ProgramBuilder) -> Any:
+    def length(self, p: ProgramBuilder) -> object:
         return self.local(p).length(p)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         last = _ends(p, index)[1] if isinstance(index, slice) else index
         if self.size is None and isinstance(last, int) and last >= 0:
             return self._read(p, last + 2).item(p, index)
         return self.local(p).item(p, index)
 
 
-def local_string(p: ProgramBuilder, operand: Any) -> String | None:
+def local_string(p: ProgramBuilder, operand: object) -> String | None:
     """Return an operand as a string in memory that ends with zeros; None if it is nothing of the kind."""
     if isinstance(operand, StringSource):
         return operand.local(p)
@@ -364,7 +364,7 @@ def _ends(p: ProgramBuilder, part: slice) -> tuple[int, int | None]:
     return part.start or 0, part.stop
 
 
-def literals(p: ProgramBuilder, method: str, given: Any) -> tuple[str | bytes, ...]:
+def literals(p: ProgramBuilder, method: str, given: object) -> tuple[str | bytes, ...]:
     """The argument of `startswith` or `endswith`: a literal, or a tuple of literals."""
     found = given if isinstance(given, tuple) else (given,)
     for each in found:

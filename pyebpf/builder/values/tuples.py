@@ -5,7 +5,7 @@ They are compared element by element, as Python compares tuples.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always, Test
 from pyebpf.builder.values.entity import RunTimeValue, describe
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class TupleValue(RunTimeValue):
     """A tuple in a run-time variable: as many elements, each of one shape."""
 
-    def __init__(self, elements: tuple[Any, ...], kind: Any = tuple) -> None:
+    def __init__(self, elements: tuple[object, ...], kind: object = tuple) -> None:
         self.elements = elements
         #: The namedtuple that it is, which names the elements.
         self.kind = kind if hasattr(kind, "_fields") else tuple
@@ -55,7 +55,7 @@ class TupleValue(RunTimeValue):
 
     def with_ssa_values(self, values: tuple[ir.Value, ...]) -> TupleValue:
         rest = list(values)
-        rebuilt = []
+        rebuilt: list[object] = []
         for element in self.elements:
             if isinstance(element, RunTimeValue):
                 count = len(element.ssa_values)
@@ -69,13 +69,13 @@ class TupleValue(RunTimeValue):
         """Integers become variables, so that another path may give others; the rest must be the same on each path."""
         return TupleValue(tuple(_local(p, element) for element in self.elements), self.kind)
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         names: tuple[str, ...] = getattr(self.kind, "_fields", ())
         if name not in names:
             p.fail(f"{self.describe()} has no attribute {name}{closest(name, names)}")
         return self.elements[names.index(name)]
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         if not isinstance(index, int) or not -len(self.elements) <= index < len(self.elements):
             p.fail(
                 f"a tuple of {len(self.elements)} is indexed by a number known at compile time, not by "
@@ -120,36 +120,38 @@ class TupleReference(Record):
             tuple(p.load_value(lvalue.at(field.offset), field.type, part=True) for field in self.type.fields)
         )
 
-    def attribute(self, p: ProgramBuilder, name: str) -> Any:
+    def attribute(self, p: ProgramBuilder, name: str) -> object:
         p.fail(f"{self.describe()} has no attribute {name}: its elements have numbers, t[0], or names, `a, b = t`")
 
-    def set_attribute(self, p: ProgramBuilder, name: str, value: Any) -> None:
+    def set_attribute(self, p: ProgramBuilder, name: str, value: object) -> None:
         self.attribute(p, name)
 
-    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: Any) -> None:
+    def augment_attribute(self, p: ProgramBuilder, name: str, operator: str, value: object) -> None:
         self.attribute(p, name)
 
-    def item(self, p: ProgramBuilder, index: Any) -> Any:
+    def item(self, p: ProgramBuilder, index: object) -> object:
         return self.taken(p).item(p, index)
 
-    def set_item(self, p: ProgramBuilder, index: Any, value: Any) -> None:
+    def set_item(self, p: ProgramBuilder, index: object, value: object) -> None:
         p.fail(f"{self.describe()} is immutable, as in Python: assign a whole tuple, or use a Struct")
 
-    def augment_item(self, p: ProgramBuilder, index: Any, operator: str, value: Any) -> None:
+    def augment_item(self, p: ProgramBuilder, index: object, operator: str, value: object) -> None:
         self.set_item(p, index, value)
 
     def length(self, p: ProgramBuilder) -> int:
         return len(self.type.fields)
 
 
-def built(p: ProgramBuilder, type_: TupleType, value: Any) -> TupleReference:
+def built(p: ProgramBuilder, type_: TupleType, value: object) -> TupleReference:
     """A tuple on the stack: what goes into it may stand where the tuple is to go."""
     slot = p.b.slot(-(-type_.size // 8) * 8, name="tuple")
     p.store_value(p.b.slot_address(slot), 0, type_, value)
     return TupleReference(type_, Lvalue(slot=slot, owner="a local"))
 
 
-def write_elements(p: ProgramBuilder, address: ir.Value, offset: int, type_: TupleType, values: Sequence[Any]) -> None:
+def write_elements(
+    p: ProgramBuilder, address: ir.Value, offset: int, type_: TupleType, values: Sequence[object]
+) -> None:
     """Write values as a tuple in memory, zeros between them."""
     if len(values) != len(type_.fields):
         p.fail(f"{describe(tuple(values))} does not fit {type_.name}: give {len(type_.fields)} values")
@@ -159,7 +161,7 @@ def write_elements(p: ProgramBuilder, address: ir.Value, offset: int, type_: Tup
         p.store_value(address, offset + field.offset, field.type, value)
 
 
-def _local(p: ProgramBuilder, element: Any) -> Any:
+def _local(p: ProgramBuilder, element: object) -> object:
     if isinstance(element, RunTimeValue):
         return element.local(p)
     if isinstance(element, int):
@@ -167,7 +169,7 @@ def _local(p: ProgramBuilder, element: Any) -> Any:
     return TupleValue(element, type(element)).local(p) if isinstance(element, tuple) else element
 
 
-def elements_of(value: Any) -> tuple[Any, ...] | list[Any] | None:
+def elements_of(value: object) -> tuple[object, ...] | list[object] | None:
     """The elements of a tuple or list, with run-time values or without; None of anything else."""
     if isinstance(value, TupleValue):
         return value.elements

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.values.entity import Entity, describe
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
 
 
-def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value: Any) -> None:
+def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value: object) -> None:
     """Write `value` at address + offset as a `type_`."""
     if not isinstance(value, Struct):  # whose fields Python reads
         check_own(p, (value,))
@@ -67,7 +67,7 @@ def _is_string(value: Entity) -> bool:
     return isinstance(value, String | StringSource)
 
 
-def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
+def integer(p: ProgramBuilder, type_: IntType, value: object) -> ir.Value:
     """Return the 64-bit value whose low bytes stand in memory for `value` as a `type_`."""
     if isinstance(value, int):
         fits(p, type_, value)
@@ -89,7 +89,7 @@ def integer(p: ProgramBuilder, type_: IntType, value: Any) -> ir.Value:
     return p.b.emit(Op.SWAP, number, size=type_.size) if type_.big_endian else number
 
 
-def _encoded(p: ProgramBuilder, type_: Type, value: Any) -> bytes:
+def _encoded(p: ProgramBuilder, type_: Type, value: object) -> bytes:
     """Bytes of a value known at compile time."""
     if isinstance(type_, StructType) and not isinstance(value, Struct):
         p.fail(f"{describe(value)} is not of type {type_.name}: write {type_.name}(…)")

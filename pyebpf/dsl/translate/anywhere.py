@@ -6,7 +6,7 @@ next one there: so another name for the record of the iteration before would see
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.optional import Maybe, bare, with_flag
@@ -25,7 +25,7 @@ class AnywhereRecord(Record):
     """A record by its address, on the stack or in a map."""
 
 
-def are_joined(values: Sequence[Any]) -> bool:
+def are_joined(values: Sequence[object]) -> bool:
     """Whether the values are records of one type that one name can stand for by turns."""
     records = [value for value in values if isinstance(value, Record | RecordLiteral)]
     return (
@@ -64,7 +64,7 @@ def anywhere_or_none(p: ProgramBuilder, value: RunTimeValue, source: str) -> May
     return Maybe(found.flag, anywhere(p, found.inner), source)
 
 
-def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
+def record_by_turns(n: Names, name: str, entry: NameEntry, value: object) -> RunTimeValue | None:
     """The value of a name that is given records by turns, once it has this one; None for what is not a record."""
     if isinstance(value, Maybe) and isinstance(value.inner, Record):
         return anywhere_or_none(n.p, value, n.shown(name))
@@ -89,7 +89,7 @@ def record_by_turns(n: Names, name: str, entry: NameEntry, value: Any) -> RunTim
     return anywhere(n.p, value)
 
 
-def check_alias(n: Names, name: str, value: Any) -> None:
+def check_alias(n: Names, name: str, value: object) -> None:
     """Refuse another name, in a loop, for a record that may be made anew there while both are used."""
     if isinstance(value, TupleValue):
         value = value.elements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import number
@@ -143,7 +143,7 @@ def _last_return(f: Frame) -> str:
     return "return" if verdict is None else f"return {verdict}"
 
 
-def _return_inlined(f: Frame, value: Any) -> None:
+def _return_inlined(f: Frame, value: object) -> None:
     assert f.returns is not None
     f.gives_fresh &= is_fresh(value)
     f.assign(RETURN, value)
@@ -177,7 +177,7 @@ def pass_on(f: Frame, loop: ForEachLoop) -> None:
             f.b.jump(f.returns if f.for_each is None else f.for_each.returned)
 
 
-def _return(f: Frame, value: Any, node: ast.Return) -> None:
+def _return(f: Frame, value: object, node: ast.Return) -> None:
     if f.is_subprogram:
         if value is None:
             if f.result is not None:

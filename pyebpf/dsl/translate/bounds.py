@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.environment import S64_MAX, S64_MIN
 from pyebpf.builder.values.integers import Int
@@ -124,7 +124,7 @@ def _bounds(f: Frame, node: ast.expr) -> tuple[int, int] | None:
         case ast.Name(id=name):
             if name in f.local_names and not f.is_assigned(name):
                 return None
-            value: Any = f.read(name)
+            value: object = f.read(name)
             if isinstance(value, Int):
                 return f.b.bounds(value.value)
             return (value, value) if isinstance(value, int) and value is not MISSING else None

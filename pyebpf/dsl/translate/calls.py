@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Mapping
 from functools import partial
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
@@ -40,16 +40,18 @@ from pyebpf.types import U64, IntType, Struct
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
 #: Functions of Python's that go over what they are given.
-_GO_OVER: tuple[Any, ...] = (list, tuple, set, frozenset, dict, sorted, sum, min, max, any, all, enumerate, zip)
+_GO_OVER: tuple[object, ...] = (list, tuple, set, frozenset, dict, sorted, sum, min, max, any, all, enumerate, zip)
 _GO_OVER += (reversed, iter, filter, map)
 #: Those that take a generator in a probe.
-_OVER_GENERATORS: tuple[Any, ...] = (any, all, sum, next)
+_OVER_GENERATORS: tuple[object, ...] = (any, all, sum, next)
 
 
-def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
+def call(f: Frame, node: ast.Call, *, statement: bool = False) -> object:
     """`callee(…)`; as a statement it must do something on each event."""
     before, f.b.where = f.b.where, f.at(node)
     callee = f.expression(node.func)
@@ -75,7 +77,7 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
             f.fail(f"{name} is a parameter here and shadows the function {name}(): {remedy}", node.func)
         f.fail(f"{name} is a local variable here and shadows the function {name}(): rename it", node.func)
     arguments = listed(f, node.args, *node.keywords)
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, object] = {}
     for number, keyword in enumerate(node.keywords, 1):
         value = taken_before(f, f.expression(keyword.value), *node.keywords[number:])
         if keyword.arg is not None:
@@ -91,7 +93,7 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> Any:
         f.b.where = before
 
 
-def _is_aggregate(node: ast.Call, callee: Any) -> bool:
+def _is_aggregate(node: ast.Call, callee: object) -> bool:
     """Whether a call is `sum(… for …)` or the like, which may go through a set."""
     return (
         isinstance(node.func, ast.Name)
@@ -103,8 +105,8 @@ def _is_aggregate(node: ast.Call, callee: Any) -> bool:
 
 
 def _called(
-    f: Frame, node: ast.Call, callee: Any, arguments: list[Any], keywords: dict[str, Any], *, statement: bool
-) -> Any:
+    f: Frame, node: ast.Call, callee: object, arguments: list[object], keywords: dict[str, object], *, statement: bool
+) -> object:
     while isinstance(callee, partial):
         arguments, keywords, callee = [*callee.args, *arguments], {**callee.keywords, **keywords}, callee.func
     if isinstance(callee, LocalFunction):
@@ -164,14 +166,14 @@ def _called(
     if callee is unroll:
         return _unrolled(f, node, arguments)
     if any(callee is each for each in _GO_OVER) and any(isinstance(value, (MapEntries, MapPointer)) for value in given):
-        f.fail(f"{callee.__name__}() can't go over a map at run time: write a `for` loop over it")
+        f.fail(f"{text_of(callee)}() can't go over a map at run time: write a `for` loop over it")
     over = OVER_SEQUENCES.get(callee) if _hashable(callee) else None
     if over is not None and any(map(is_run_time, given)):
         return _over(f, over, callee, arguments, keywords)
     built_in = _BUILT_IN.get(callee) if _hashable(callee) else None
     if built_in is not None and any(map(_touches_bpf, given)):
         if keywords:
-            f.fail(f"{callee.__name__}() takes no argument {next(iter(keywords))} in a probe")
+            f.fail(f"{text_of(callee)}() takes no argument {next(iter(keywords))} in a probe")
         return built_in(f, arguments)
     table = getattr(callee, "__self__", None)
     if isinstance(table, Mapping) and text_of(callee) == "get" and any(map(is_run_time, given)):
@@ -186,18 +188,18 @@ def _called(
                 f"run time{_remedy(shown)}"
                 f"{f.why_run_time(node)}"
             )
+    if isinstance(callee, FunctionType):
+        return computed(f, callee, arguments, keywords)
     if not callable(callee):
         f.fail(f"{ast.unparse(node.func)} is not a function: it can't be called")
     if callee is builtins.len and len(given) == 1:
         check_ascii(f, given[0])
     if callee is builtins.next and isinstance(node.args[0], ast.Name | ast.Attribute):
         f.fail(Changing("next").message(""))
-    if isinstance(callee, FunctionType):
-        return computed(f, callee, arguments, keywords)
     return compile_time(f, callee, *arguments, **keywords)
 
 
-def _computes(f: Frame, callee: Any, given: list[Any]) -> bool:
+def _computes(f: Frame, callee: object, given: list[object]) -> bool:
     """Whether Python itself runs a call that is given functions of the probe's."""
     if not any(isinstance(value, LocalFunction) for value in given):
         return False
@@ -206,25 +208,27 @@ def _computes(f: Frame, callee: Any, given: list[Any]) -> bool:
     return all(is_plain(f, value) if isinstance(value, Entity) else not is_run_time(value) for value in given)
 
 
-def _of_array(f: Frame, arguments: list[Any]) -> list[Any]:
+def _of_array(f: Frame, arguments: list[object]) -> list[object]:
     """The arguments of min() and max(); those of one array are its elements."""
     if len(arguments) == 1 and isinstance(arguments[0], Array | KernelArray):
         return elements_of(f, arguments[0]) or arguments
     return arguments
 
 
-def _over(f: Frame, over: Callable[..., Any], callee: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _over(
+    f: Frame, over: Callable[..., object], callee: object, arguments: list[object], keywords: dict[str, object]
+) -> object:
     import inspect
 
     try:
         inspect.signature(over).bind(f, *arguments, **keywords)
     except TypeError as error:
-        f.fail(f"{callee.__name__}(): {error}")
+        f.fail(f"{text_of(callee)}(): {error}")
     found = over(f, *arguments, **keywords)
     return found.holds if isinstance(found, Always) else found
 
 
-def _replaced(f: Frame, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _replaced(f: Frame, arguments: list[object], keywords: dict[str, object]) -> RecordLiteral | None:
     """`dataclasses.replace(r, name=value)` of a record: a new one; None for anything else."""
     owner = operations.rvalue(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
     if not isinstance(owner, Record | RecordLiteral) or len(arguments) > 1:
@@ -234,11 +238,11 @@ def _replaced(f: Frame, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     return StructConstructor(owner.type).call(f.p, [], {**values, **keywords})
 
 
-def _member(f: Frame, arguments: list[Any]) -> Any:
+def _member(f: Frame, arguments: list[object]) -> object:
     """`getattr(x, "name")`."""
     if len(arguments) != 2 or not isinstance(arguments[1], str):
         f.fail('getattr() takes a name known at compile time in a probe, and no default: getattr(x, "name")')
-    return attribute(f, *arguments)
+    return attribute(f, arguments[0], arguments[1])
 
 
 def _check_named(f: Frame, kind: type) -> None:
@@ -248,11 +252,11 @@ def _check_named(f: Frame, kind: type) -> None:
         f.fail(refusal(kind, own))
 
 
-def _hashable(value: Any) -> bool:
+def _hashable(value: object) -> bool:
     return isinstance(value, (type, type(len)))
 
 
-def _touches_bpf(value: Any) -> bool:
+def _touches_bpf(value: object) -> bool:
     return is_built(value) or is_run_time(value)
 
 
@@ -278,7 +282,7 @@ def _remedy(name: str) -> str:
 # -- conversions and built-in functions --------------------------------------------------------------------------------
 
 
-def _converted(f: Frame, type_: IntType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def _converted(f: Frame, type_: IntType, arguments: list[object], keywords: dict[str, object]) -> object:
     if len(arguments) != 1 or keywords:
         f.fail(f"{type_.name}() takes one number")
     value = operations.convert(f.p, type_, arguments[0])
@@ -288,7 +292,7 @@ def _converted(f: Frame, type_: IntType, arguments: list[Any], keywords: dict[st
     return value
 
 
-def _unrolled(f: Frame, node: ast.Call, arguments: list[Any]) -> Unrolled:
+def _unrolled(f: Frame, node: ast.Call, arguments: list[object]) -> Unrolled:
     if len(arguments) != 1:
         f.fail("unroll() takes one iterable: `for i in unroll(range(4)):`")
     values = arguments[0]
@@ -297,34 +301,34 @@ def _unrolled(f: Frame, node: ast.Call, arguments: list[Any]) -> Unrolled:
     return Unrolled(compile_time(f, list, values))
 
 
-def _one(f: Frame, name: str, arguments: list[Any]) -> Any:
+def _one(f: Frame, name: str, arguments: list[object]) -> object:
     if len(arguments) != 1:
         f.fail(f"{name}() takes one argument")
     return arguments[0]
 
 
-def _bool(f: Frame, arguments: list[Any]) -> Any:
+def _bool(f: Frame, arguments: list[object]) -> bool | Test:
     test = as_test(f, _one(f, "bool", arguments))
     return test.holds if isinstance(test, Always) else test
 
 
-def _int(f: Frame, arguments: list[Any]) -> Any:
+def _int(f: Frame, arguments: list[object]) -> Int:
     return operations.to_int(f.p, _one(f, "int", arguments))
 
 
-def _divmod(f: Frame, arguments: list[Any]) -> Any:
+def _divmod(f: Frame, arguments: list[object]) -> tuple[object, object]:
     if len(arguments) != 2:
         f.fail("divmod() takes two numbers")
     return binary(f, ast.FloorDiv(), *arguments), binary(f, ast.Mod(), *arguments)
 
 
-def _pow(f: Frame, arguments: list[Any]) -> Any:
+def _pow(f: Frame, arguments: list[object]) -> object:
     if len(arguments) != 2:
         f.fail("pow() takes two numbers in a probe")
     return binary(f, ast.Pow(), *arguments)
 
 
-def _range(f: Frame, arguments: list[Any]) -> Any:
+def _range(f: Frame, arguments: list[object]) -> RunTimeRange:
     if not 1 <= len(arguments) <= 2:
         f.fail("range() with run-time ends takes one or two numbers outside `for`")
     return RunTimeRange(*([0, *arguments] if len(arguments) == 1 else arguments))
@@ -333,18 +337,18 @@ def _range(f: Frame, arguments: list[Any]) -> Any:
 class RunTimeRange(Entity, NoPythonOperators):
     """`range(a, b)` with ends known at run time only: good for `in`."""
 
-    def __init__(self, start: Any, stop: Any) -> None:
+    def __init__(self, start: object, stop: object) -> None:
         self.start = start
         self.stop = stop
 
     def describe(self) -> str:
         return "a range with run-time ends"
 
-    def contains(self, p: Any, item: Any) -> Any:
+    def contains(self, p: ProgramBuilder, item: object) -> Test:
         return All((comparisons.compare(p, ">=", item, self.start), comparisons.compare(p, "<", item, self.stop)))
 
 
-_BUILT_IN: dict[Any, Callable[[Frame, list[Any]], Any]] = {
+_BUILT_IN: dict[object, Callable[[Frame, list[object]], object]] = {
     builtins.min: lambda f, arguments: comparisons.minimum(f.p, *_of_array(f, arguments)),
     builtins.max: lambda f, arguments: comparisons.maximum(f.p, *_of_array(f, arguments)),
     builtins.abs: lambda f, arguments: operations.absolute(f.p, _one(f, "abs", arguments)),

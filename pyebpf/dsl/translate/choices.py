@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import operations
@@ -30,7 +30,7 @@ def leave(f: Frame) -> Join:
     return join
 
 
-def join_values(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> Any:
+def join_values(f: Frame, paths: list[tuple[object, Join]], end: Join, what: str) -> object:
     """One value of the several that paths bring to `end`; the only one as it is."""
     if not paths:
         return None
@@ -42,8 +42,9 @@ def join_values(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -
     values = [value for value, _ in paths]
     if all(isinstance(value, (str, String, StringSource)) for value in values):
         return _text(f, paths, end, what)
-    if all(isinstance(value, Bytes) and value.type == values[0].type for value in values):
-        return KeptBytes(values[0].type, _copies(f, paths, end, values[0].type))
+    kept = [value for value in values if isinstance(value, Bytes)]
+    if len(kept) == len(values) and all(value.type == kept[0].type for value in kept):
+        return KeptBytes(kept[0].type, _copies(f, paths, end, kept[0].type))
     paths = _records(f, paths)
     values = [value for value, _ in paths]
     if any(value is None or isinstance(value, Maybe) for value in values):
@@ -61,7 +62,7 @@ def join_values(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -
     return _run_time(f, paths, end, what)
 
 
-def _refuse_choice(f: Frame, value: Any, values: list[Any], what: str) -> NoReturn:
+def _refuse_choice(f: Frame, value: object, values: list[object], what: str) -> NoReturn:
     """Refuse a value that no run-time value can be, or that is none of the kind that another path gives."""
     other = next((each for each in values if type(each) is not type(value)), None)
     each_its_own = "write `if` with a statement for each"
@@ -77,7 +78,7 @@ def _refuse_choice(f: Frame, value: Any, values: list[Any], what: str) -> NoRetu
     f.fail(f"{what} gives {described(value)} on one path, and {can}: {remedy}")
 
 
-def _text(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> String:
+def _text(f: Frame, paths: list[tuple[object, Join]], end: Join, what: str) -> String:
     """Return a string that each path copies into memory of its own, with room for the longest."""
     from pyebpf.dsl.translate.string_buffers import string_room
 
@@ -88,7 +89,7 @@ def _text(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> Stri
     return String(type_, _copies(f, paths, end, type_))
 
 
-def _copies(f: Frame, paths: list[tuple[Any, Join]], end: Join, type_: Type) -> Lvalue:
+def _copies(f: Frame, paths: list[tuple[object, Join]], end: Join, type_: Type) -> Lvalue:
     """Memory that each path copies its value to."""
     slot = f.b.slot(-(-type_.size // 8) * 8, name="copy")
     for value, path in paths:
@@ -99,33 +100,34 @@ def _copies(f: Frame, paths: list[tuple[Any, Join]], end: Join, type_: Type) -> 
     return Lvalue(slot=slot, owner="a local", writable=False)
 
 
-def _records(f: Frame, paths: list[tuple[Any, Join]]) -> list[tuple[Any, Join]]:
+def _records(f: Frame, paths: list[tuple[object, Join]]) -> list[tuple[object, Join]]:
     """Records of one type by their addresses, where there is more than one; all else as it is."""
     if sum(isinstance(value, Record | RecordLiteral) for value, _ in paths) < 2:
         return paths
     from pyebpf.dsl.translate.anywhere import anywhere, anywhere_or_none, are_joined
 
     given = [bare(value) if isinstance(value, RunTimeValue) else value for value, _ in paths if value is not None]
-    if not are_joined(given) or len({value.static_shape for value in given}) == 1:
+    if not are_joined(given) or len({value.static_shape for value in given if isinstance(value, RunTimeValue)}) == 1:
         return paths
     fresh = all(map(is_fresh, given))
-    done: list[tuple[Any, Join]] = []
+    done: list[tuple[object, Join]] = []
     for value, path in paths:
         if value is None:
             done.append((value, path))
             continue
         f.b.start(path)
-        found: Any
+        found: object
         if isinstance(value, Maybe) or (isinstance(value, Record) and value.lvalue.may_be_null(f.p)):
             found = anywhere_or_none(f.p, value, value.describe())
         else:
+            assert isinstance(value, Record | RecordLiteral)
             found = anywhere(f.p, value)
             found.fresh = fresh
         done.append((found, leave(f)))
     return done
 
 
-def _optional(f: Frame, paths: list[tuple[Any, Join]], what: str) -> list[tuple[Any, Join]]:
+def _optional(f: Frame, paths: list[tuple[object, Join]], what: str) -> list[tuple[object, Join]]:
     """Each path's value with a flag that tells whether it is None."""
     made: dict[int, Maybe] = {}
     after: dict[int, Join] = {}
@@ -137,11 +139,11 @@ def _optional(f: Frame, paths: list[tuple[Any, Join]], what: str) -> list[tuple[
         f.b.start(path)
         one = value.local(f.p) if isinstance(value, RunTimeValue) else operations.to_int(f.p, value)
         if unsigned and isinstance(one, Int) and one.type != U64 and f.b.bounds(one.value)[0] >= 0:
-            one = one.convert(f.p, U64)
+            one = Int(one.value, U64)
         made[number] = with_flag(f.p, one, what)
         after[number] = leave(f)
     like = next(iter(made.values())).inner
-    done: list[tuple[Any, Join]] = []
+    done: list[tuple[object, Join]] = []
     for number, (_, path) in enumerate(paths):
         if number in made:
             done.append((made[number], after[number]))
@@ -152,7 +154,7 @@ def _optional(f: Frame, paths: list[tuple[Any, Join]], what: str) -> list[tuple[
     return done
 
 
-def _run_time(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> Any:
+def _run_time(f: Frame, paths: list[tuple[object, Join]], end: Join, what: str) -> RunTimeValue:
     values = [value for value, _ in paths]
     runtime = [value for value in values if isinstance(value, RunTimeValue)]
     integers = all(isinstance(value, (Int, int)) for value in values)
@@ -179,7 +181,7 @@ def _run_time(f: Frame, paths: list[tuple[Any, Join]], end: Join, what: str) -> 
         else:
             one = operations.to_int(f.p, value)
             if unsigned:
-                one = one.convert(f.p, U64)
+                one = Int(one.value, U64)
         if prototype is None or variables is None:
             prototype = one
             variables = tuple(f.b.variable(part.type, "choice") for part in one.ssa_values)

@@ -19,6 +19,7 @@ from pyebpf.dsl.translate.tuples import is_run_time
 from pyebpf.dsl.tree import free_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from inspect import Signature
 
     from pyebpf.builder.program import ProgramBuilder
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class LocalFunction(Entity, NoPythonOperators):
     """A function made inside the probe: inlined where it is called, with the names around it as they are then."""
 
-    def __init__(self, frame: Frame, node: ast.FunctionDef | ast.Lambda, defaults: dict[str, Any]) -> None:
+    def __init__(self, frame: Frame, node: ast.FunctionDef | ast.Lambda, defaults: dict[str, object]) -> None:
         self.frame = frame
         self.node = node
         self.defaults = defaults
@@ -52,7 +53,7 @@ class LocalFunction(Entity, NoPythonOperators):
         from inspect import Parameter, Signature
 
         arguments = self.node.args
-        kinds: list[tuple[list[Any], Any]] = [
+        kinds: list[tuple[Sequence[ast.arg | None], Any]] = [
             (arguments.posonlyargs, Parameter.POSITIONAL_ONLY),
             (arguments.args, Parameter.POSITIONAL_OR_KEYWORD),
             ([arguments.vararg], Parameter.VAR_POSITIONAL),
@@ -72,7 +73,7 @@ class LocalFunction(Entity, NoPythonOperators):
 class BoundFunction(Entity, NoPythonOperators):
     """A method of a record's class, with the record that it is called for."""
 
-    def __init__(self, function: FunctionType, owner: Any) -> None:
+    def __init__(self, function: FunctionType, owner: object) -> None:
         self.function = function
         self.owner = owner
 
@@ -103,7 +104,7 @@ def define(f: Frame, node: ast.FunctionDef) -> None:
     f.assign(node.name, local_function(f, node))
 
 
-def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> Any:
+def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> object:
     """A property or method of a record's class; None for its fields and for what there is not."""
     found = owner.type.cls
     if found is not None:
@@ -121,7 +122,7 @@ def record_member(f: Frame, owner: Record | RecordLiteral, name: str) -> Any:
     return None
 
 
-def _declared(cls: Any, name: str) -> Any:
+def _declared(cls: type, name: str) -> object:
     """The meaning of a name in the author's classes; Struct's own methods are for user space."""
     for each in cls.__mro__:
         if text_of(each, "__module__").startswith("pyebpf.types"):
@@ -131,18 +132,18 @@ def _declared(cls: Any, name: str) -> Any:
     return None
 
 
-def _kept(f: Frame, owner: Record | RecordLiteral) -> Any:
+def _kept(f: Frame, owner: Record | RecordLiteral) -> Record:
     return owner.local(f.p) if isinstance(owner, RecordLiteral) else owner
 
 
-def realized(f: Frame, value: Any) -> Any:
+def realized(f: Frame, value: object) -> object:
     """A function for Python itself to call: a lambda of the probe's that is made of what is known at compile time."""
     if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
         return value
     return python_value(f, value.node)
 
 
-def is_plain(f: Frame, value: Any) -> bool:
+def is_plain(f: Frame, value: object) -> bool:
     """Whether a function of the probe's is as well one for Python itself to run."""
     if not isinstance(value, LocalFunction) or not isinstance(value.node, ast.Lambda):
         return False

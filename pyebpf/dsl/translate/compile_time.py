@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from pyebpf.builder.context import Context
 from pyebpf.builder.intrinsics.base import Intrinsic
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
     from pyebpf.dsl.translate.frame import Frame
 
+R = TypeVar("R")
+
 #: The file of what Python evaluates for a probe.
 COMPILE_TIME = "<compile time>"
 
 
-def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+def compile_time(f: Frame, function: Callable[..., R], *arguments: object, **keywords: object) -> R:
     """Let Python compute; what it raises becomes an error of the place."""
     contents = Contents(function, (*arguments, *keywords.values()))
     try:
@@ -60,12 +62,12 @@ def compile_time(f: Frame, function: Callable[..., Any], *arguments: Any, **keyw
     return found
 
 
-def _is_unnamed(function: Any) -> bool:
+def _is_unnamed(function: object) -> bool:
     """Whether it is an operator, or this package's own function around what the probe has written."""
     return text_of(function, "__module__") in ("_operator", __name__, "pyebpf.dsl.translate.expressions")
 
 
-def check_held(f: Frame, name: str, value: Any) -> None:
+def check_held(f: Frame, name: str, value: object) -> None:
     """Refuse an iterator that is kept in a name, an attribute or an element outside the probe."""
     if is_iterator(value) and not impure_call(value):  # a file is refused as such
         f.fail(
@@ -74,7 +76,7 @@ def check_held(f: Frame, name: str, value: Any) -> None:
         )
 
 
-def check_called(f: Frame, *values: Any) -> None:
+def check_called(f: Frame, *values: object) -> None:
     """Refuse an intrinsic that stands without its parentheses."""
     for value in values:
         if isinstance(value, tuple | list):
@@ -83,7 +85,7 @@ def check_called(f: Frame, *values: Any) -> None:
             f.fail(f"{value.name} is used here without parentheses: write {value.name}()")
 
 
-def named(f: Frame, node: ast.Name) -> Any:
+def named(f: Frame, node: ast.Name) -> object:
     """The value of a name."""
     value = f.read(node.id)
     if value is MISSING:
@@ -105,7 +107,7 @@ def _import_of(name: str) -> str:
     return ""
 
 
-def python_value(f: Frame, node: ast.expr) -> Any:
+def python_value(f: Frame, node: ast.expr) -> object:
     """Let Python evaluate a whole expression, which then must not touch values known only at run time."""
     if isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)):
         refuse(f, node)
@@ -114,7 +116,7 @@ def python_value(f: Frame, node: ast.expr) -> Any:
     for each in ast.walk(node):
         if isinstance(each, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr)):
             refuse(f, each)
-    names: dict[str, Any] = {}
+    names: dict[str, object] = {}
     for free in free_names(node):
         value = named(f, free)
         if is_run_time(value) or isinstance(value, (Intrinsic, Context)):
@@ -128,7 +130,7 @@ def python_value(f: Frame, node: ast.expr) -> Any:
     return compile_time(f, _evaluate, code, names)
 
 
-def _check_attributes(f: Frame, node: ast.AST, names: dict[str, Any]) -> Any:
+def _check_attributes(f: Frame, node: ast.AST, names: dict[str, object]) -> object:
     """Refuse an iterator in `name.attribute`; the value of such an expression, as far as reading it runs no code."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
@@ -144,15 +146,15 @@ def _check_attributes(f: Frame, node: ast.AST, names: dict[str, Any]) -> Any:
     return found
 
 
-def has_code(owner: Any, name: str) -> bool:
+def has_code(owner: object, name: str) -> bool:
     """Whether reading an attribute may run code: a property's, a descriptor's, `__getattr__`'s."""
-    type_: Any = type(owner)
+    type_: type = type(owner)
     if type_ is ModuleType or type_ is type:
         return False
-    defined: list[Any] = [vars(each) for each in type_.__mro__]
+    defined = [vars(each) for each in type_.__mro__]
     if any(isinstance(names.get(hook), FunctionType) for names in defined for hook in _HOOKS):
         return True
-    found: Any = next((names[name] for names in defined if name in names), None)
+    found: object = next((names[name] for names in defined if name in names), None)
     return isinstance(found, property) or isinstance(getattr(type(found), "__get__", None), FunctionType)
 
 
@@ -174,7 +176,7 @@ def _is_free(node: ast.expr, bound: set[str]) -> bool:
     return not any(isinstance(each, ast.Name) and each.id in bound for each in ast.walk(node))
 
 
-def _range_of(f: Frame, node: ast.expr) -> Any:
+def _range_of(f: Frame, node: ast.expr) -> object:
     """The value of a name, or of a call of `range`; None of other calls, which may do anything."""
     if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and named(f, node.func) is range):
         return None
@@ -185,7 +187,7 @@ def _compile(node: ast.expr) -> CodeType:
     return compile(ast.Expression(guarded_expression(node)), COMPILE_TIME, "eval", dont_inherit=True)
 
 
-def _evaluate(code: CodeType, names: dict[str, Any]) -> Any:
+def _evaluate(code: CodeType, names: dict[str, object]) -> object:
     return FunctionType(
         code, {**names, NAME: PROBE_GUARD}
     )()  # the probe's own source; eval() would look like the author's
@@ -210,7 +212,7 @@ def needs_events(f: Frame, node: ast.expr) -> bool:
     return False
 
 
-def _module_member(f: Frame, node: ast.Attribute) -> Any:
+def _module_member(f: Frame, node: ast.Attribute) -> object:
     """The value of `module.name`; None for attributes of anything else."""
     owner = named(f, node.value) if isinstance(node.value, ast.Name) else None
     return getattr(owner, node.attr, None) if isinstance(owner, ModuleType) else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
 
-COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
+COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], object]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),
     ast.Lt: ("<", operator.lt),
@@ -92,7 +92,7 @@ def test_of(f: Frame, node: ast.expr) -> Test:
     return test
 
 
-def as_test(f: Frame, value: Any) -> Test:
+def as_test(f: Frame, value: object) -> Test:
     """The truth of a value."""
     check_called(f, value)
     if is_built(value):
@@ -101,7 +101,7 @@ def as_test(f: Frame, value: Any) -> Test:
 
 
 def comparison(
-    f: Frame, op: ast.cmpop, left: Any, right: Any, node: ast.expr | None = None, *, chained: bool = False
+    f: Frame, op: ast.cmpop, left: object, right: object, node: ast.expr | None = None, *, chained: bool = False
 ) -> Test:
     """One comparison of two evaluated operands, of several in a row if `chained`; `node` is the left one's."""
     check_called(f, left, right)
@@ -122,7 +122,7 @@ def comparison(
             return compare(f.p, sign, left, right)
 
 
-def _identity(f: Frame, left: Any, right: Any, node: ast.expr | None) -> Test:
+def _identity(f: Frame, left: object, right: object, node: ast.expr | None) -> Test:
     if left is None:
         left, right = right, left
     if right is not None:
@@ -143,13 +143,13 @@ def _is_something(value: Entity) -> bool:
     return isinstance(value, Int | TupleValue | RecordLiteral)
 
 
-def _membership(f: Frame, item: Any, container: Any) -> Test:
+def _membership(f: Frame, item: object, container: object) -> Test:
     if not _has_entity(item) and not _has_entity(container):
         return Always(bool(compile_time(f, operator.contains, container, item)))
     return comparisons.contains(f.p, item, container)
 
 
-def _has_entity(value: Any) -> bool:
+def _has_entity(value: object) -> bool:
     return operations.holds_entities(value) or is_run_time(value)
 
 
@@ -164,7 +164,7 @@ def is_boolean(node: ast.expr) -> bool:
             return False
 
 
-def boolean(f: Frame, node: ast.expr) -> Any:
+def boolean(f: Frame, node: ast.expr) -> object:
     """The value of a condition: True or False where that is known at compile time, else an integer 1 or 0."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         test = test_of(f, node)
@@ -176,7 +176,7 @@ def boolean(f: Frame, node: ast.expr) -> Any:
     return decided(f, then, otherwise)
 
 
-def decided(f: Frame, then: Join, otherwise: Join) -> Any:
+def decided(f: Frame, then: Join, otherwise: Join) -> bool | Int:
     """True where `then` is arrived at and False where `otherwise` is; an integer 1 or 0 where each event decides."""
     if not otherwise.edges or not then.edges:
         holds = bool(then.edges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.entity import Entity, RunTimeValue
 from pyebpf.builder.values.methods import Method
@@ -34,7 +34,7 @@ class ConstantEntity(RunTimeValue):
         return self
 
 
-def run_time_method(value: Any) -> Method | None:
+def run_time_method(value: object) -> Method | None:
     """A method of what each event decides, also in a tuple: its owner is not what it was by the time of the call."""
     if isinstance(value, (tuple, list)):
         return next((found for found in map(run_time_method, value) if found is not None), None)

@@ -29,9 +29,9 @@ from pyebpf.errors import closest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.dsl.translate.frame import Frame, Handlers
 
-BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], object]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),
     ast.Mult: ("*", operator.mul),
@@ -47,14 +47,14 @@ BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.BitAnd: ("&", operator.and_),
 }
 
-UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
+UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], object]]] = {
     ast.UAdd: ("+", operator.pos),
     ast.USub: ("-", operator.neg),
     ast.Invert: ("~", operator.invert),
 }
 
 
-def _constant(f: Frame, node: ast.Constant) -> Any:
+def _constant(f: Frame, node: ast.Constant) -> object:
     if isinstance(node.value, (float, complex)):
         # Python may compute with it; what reaches the program must be an integer, which every taker checks.
         return node.value
@@ -63,12 +63,12 @@ def _constant(f: Frame, node: ast.Constant) -> Any:
     return node.value
 
 
-def _attribute(f: Frame, node: ast.Attribute) -> Any:
+def _attribute(f: Frame, node: ast.Attribute) -> object:
     owner = f.expression(node.value)
     return attribute(f, owner, node.attr)
 
 
-def attribute(f: Frame, owner: Any, name: str) -> Any:
+def attribute(f: Frame, owner: object, name: str) -> object:
     """`owner.name`."""
     if isinstance(owner, Maybe):
         owner = owner.to_rvalue(f.p)
@@ -99,15 +99,15 @@ def _article(word: str) -> str:
     return "an" if word[0] in "aeiouAEIOU" else "a"
 
 
-def _attribute_of(owner: Any, name: str) -> Any:
+def _attribute_of(owner: object, name: str) -> object:
     return getattr(owner, name, MISSING)
 
 
-def _binary(f: Frame, node: ast.BinOp) -> Any:
+def _binary(f: Frame, node: ast.BinOp) -> object:
     return binary(f, node.op, *operands(f, [node.left, node.right]))
 
 
-def binary(f: Frame, op: ast.operator, left: Any, right: Any) -> Any:
+def binary(f: Frame, op: ast.operator, left: object, right: object) -> object:
     """`left op right`."""
     sign, function = BINARY[type(op)]
     check_called(f, left, right)
@@ -120,7 +120,7 @@ def binary(f: Frame, op: ast.operator, left: Any, right: Any) -> Any:
     return compile_time(f, function, left, right)
 
 
-def _unary(f: Frame, node: ast.UnaryOp) -> Any:
+def _unary(f: Frame, node: ast.UnaryOp) -> object:
     if isinstance(node.op, ast.Not):
         return boolean(f, node)
     sign, function = UNARY[type(node.op)]
@@ -129,13 +129,13 @@ def _unary(f: Frame, node: ast.UnaryOp) -> Any:
     return operations.unary(f.p, sign, value) if is_built(value) else compile_time(f, function, value)
 
 
-def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
+def _bool_op(f: Frame, node: ast.BoolOp) -> object:
     """`a and b`, `a or b`: their truth if each is a condition by its form, else the integer that decides."""
     if is_boolean(node):
         return boolean(f, node)
     word = "and" if isinstance(node.op, ast.And) else "or"
     end = Join()
-    paths: list[tuple[Any, Join]] = []
+    paths: list[tuple[object, Join]] = []
     raised = 0
     for value_node in node.values[:-1]:
         value = f.expression(value_node)
@@ -169,17 +169,17 @@ def _bool_op(f: Frame, node: ast.BoolOp) -> Any:
     return join_values(f, paths, end, f"`{word}`")
 
 
-def _number_of(f: Frame, value: Any) -> Any:
+def _number_of(f: Frame, value: object) -> object:
     """A condition's number, here, and that of a look-up known to have found one; anything else as it is."""
     if isinstance(value, OptionalInt):
         return value.local(f.p)
     return operations.to_int(f.p, value) if isinstance(value, Test) else value
 
 
-def _if_exp(f: Frame, node: ast.IfExp) -> Any:
+def _if_exp(f: Frame, node: ast.IfExp) -> object:
     then, otherwise, end = Join(), Join(), Join()
     branch(f, node.test, then, otherwise)
-    paths: list[tuple[Any, Join]] = []
+    paths: list[tuple[object, Join]] = []
     undecided = int(bool(then.edges and otherwise.edges))
     f.depth += undecided
     for join, value_node in ((then, node.body), (otherwise, node.orelse)):
@@ -190,7 +190,7 @@ def _if_exp(f: Frame, node: ast.IfExp) -> Any:
     return join_values(f, paths, end, "the conditional expression")
 
 
-def _subscript(f: Frame, node: ast.Subscript) -> Any:
+def _subscript(f: Frame, node: ast.Subscript) -> object:
     owner = taken_before(f, f.expression(node.value), node.slice)
     if isinstance(owner, Entity) and isinstance(node.slice, ast.Slice) and not isinstance(owner, String | StringSource):
         f.fail(f"a slice of {describe(owner)} can't be taken at run time: index single elements", node.slice)
@@ -198,7 +198,7 @@ def _subscript(f: Frame, node: ast.Subscript) -> Any:
     return item(f, owner, index, node)
 
 
-def item(f: Frame, owner: Any, index: Any, node: ast.Subscript) -> Any:
+def item(f: Frame, owner: object, index: object, node: ast.Subscript) -> object:
     """`owner[index]`."""
     if isinstance(owner, Entity):
         return owner.item(f.p, index)
@@ -231,12 +231,12 @@ def _slice(f: Frame, node: ast.Slice) -> slice:
     return slice(*ends)
 
 
-def _named(f: Frame, node: ast.NamedExpr) -> Any:
+def _named(f: Frame, node: ast.NamedExpr) -> object:
     f.assign(node.target.id, f.expression(node.value))
     return f.read(node.target.id)
 
 
-HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+HANDLERS: Handlers = {
     ast.Constant: _constant,
     ast.Name: named,
     ast.Attribute: _attribute,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.translate.assigned import given_none
 from pyebpf.dsl.translate.names import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from typing import Any, TypeAlias
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.environment import Variable
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
     from pyebpf.maps.for_each import ForEachLoop
     from pyebpf.types import IntType
+
+    #: Functions by the class of the nodes that each is for, which no type can say.
+    Handlers: TypeAlias = Mapping[type[ast.AST], Callable[["Frame", Any], object]]
 
 
 @dataclass(slots=True)
@@ -61,7 +65,7 @@ class Frame(Names):
         self.is_subprogram = False
         #: Whether what an inlined function returns is on every path a record just made.
         self.gives_fresh = True
-        self.calls: tuple[Any, ...] = ()
+        self.calls: tuple[object, ...] = ()
         self._places: dict[ast.AST, Location] = {}
 
     @property
@@ -97,7 +101,7 @@ class Frame(Names):
 
     # -- by `Translator` -----------------------------------------------------------------------------------------------
 
-    def expression(self, node: ast.expr) -> Any:
+    def expression(self, node: ast.expr) -> object:
         """The value of an expression: an Entity, or a Python value known now."""
         raise NotImplementedError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity
@@ -35,7 +35,7 @@ _MAX_NESTED = 64
 _SUSPENDED = 0x20 | 0x80 | 0x200
 
 
-def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def inline(f: Frame, function: FunctionType, arguments: list[object], keywords: dict[str, object]) -> object:
     """Translate a call's body here and return its value."""
     if function.__code__.co_flags & _SUSPENDED:
         f.fail(f"{function.__name__} is a coroutine or a generator, which can't be inlined: call a plain function")
@@ -50,7 +50,7 @@ def inline(f: Frame, function: FunctionType, arguments: list[Any], keywords: dic
     return _inlined(f, inner, function.__name__, signature(function), arguments, keywords)
 
 
-def computed(f: Frame, function: FunctionType, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def computed(f: Frame, function: FunctionType, arguments: list[object], keywords: dict[str, object]) -> object:
     """Let Python call a function of known values; its annotations hold as they do where it is inlined."""
     declared = _declared(function)
     if declared:
@@ -75,7 +75,7 @@ def _declared(function: FunctionType) -> dict[str, IntType]:
     return declared
 
 
-def _check_fits(f: Frame, what: str, value: Any, declared: IntType | None) -> None:
+def _check_fits(f: Frame, what: str, value: object, declared: IntType | None) -> None:
     if declared is not None and isinstance(value, int) and not declared.minimum <= value <= declared.maximum:
         f.fail(
             f"{what} is annotated as {declared.name}, which {value} does not fit: it holds {declared.minimum} to "
@@ -83,7 +83,7 @@ def _check_fits(f: Frame, what: str, value: Any, declared: IntType | None) -> No
         )
 
 
-def inline_local(f: Frame, function: LocalFunction, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+def inline_local(f: Frame, function: LocalFunction, arguments: list[object], keywords: dict[str, object]) -> object:
     """Translate a call of a function that the probe itself has made."""
     node = function.node
     place = (node.lineno, node.col_offset)
@@ -96,7 +96,7 @@ def inline_local(f: Frame, function: LocalFunction, arguments: list[Any], keywor
     return _inlined(f, inner, function.__name__, function.signature(), arguments, keywords)
 
 
-def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any) -> Frame:
+def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: object) -> Frame:
     where = f.b.where
     assert where is not None
     if function in f.calls:
@@ -116,8 +116,8 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: Any
 
 
 def _inlined(
-    f: Frame, inner: Frame, name: str, parameters: Signature, arguments: list[Any], keywords: dict[str, Any]
-) -> Any:
+    f: Frame, inner: Frame, name: str, parameters: Signature, arguments: list[object], keywords: dict[str, object]
+) -> object:
     where = f.b.where
     try:
         bound = parameters.bind(*arguments, **keywords)
@@ -143,7 +143,7 @@ def _inlined(
     return value
 
 
-def _has_functions(value: Any) -> bool:
+def _has_functions(value: object) -> bool:
     """Whether a value is a function that the probe has made, or has one in it."""
     if isinstance(value, TupleValue):
         value = value.elements

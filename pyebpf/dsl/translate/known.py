@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.own_methods import check_own
 from pyebpf.dsl.limits import BITS, MAX_BITS, size
@@ -22,16 +22,16 @@ _MAX_NESTED = 1 << 16
 _MAX_VALUES = 1024
 
 
-def checked(f: Frame, value: Any) -> Any:
+def checked(f: Frame, value: object) -> object:
     """A value as it is; what no program can hold, or would compute otherwise than Python, is refused."""
-    kind: Any = type(value)
-    if kind is int:
+    kind = type(value)
+    if type(value) is int:
         if value.bit_length() > MAX_BITS:
             f.fail(f"this number has {value.bit_length():,} bits: {BITS}")
-    elif kind is str:
+    elif type(value) is str:
         if not value.isascii():
             _encodable(f, value)
-    elif kind in (tuple, list, TupleValue):
+    elif type(value) is tuple or type(value) is list or type(value) is TupleValue:
         _counted(f, value)
     elif kind is not bool and issubclass(kind, int):
         check_own(f.p, (value,))
@@ -45,15 +45,15 @@ def _encodable(f: Frame, text: str) -> None:
         f.fail(f"{text!a} is not valid UTF-8: {text[error.start : error.start + 1]!a} is half of a surrogate pair")
 
 
-def _counted(f: Frame, value: Any) -> None:
+def _counted(f: Frame, value: TupleValue | tuple[object, ...] | list[object]) -> None:
     """Refuse a tuple whose elements, those of the tuples in it counted each time, are too many."""
-    elements = value.elements if type(value) is TupleValue else value
+    elements = value.elements if isinstance(value, TupleValue) else value
     if not any(isinstance(each, (tuple, list, TupleValue)) for each in elements):
         return
     known: dict[int, int] = {}
     distinct = 0
 
-    def count(each: Any) -> int:
+    def count(each: object) -> int:
         nonlocal distinct
         inner = each.elements if isinstance(each, TupleValue) else each
         if not isinstance(inner, (tuple, list)):
@@ -108,7 +108,7 @@ def said(error: BaseException) -> str:
         return kind
 
 
-def check_iterations(f: Frame, sequences: Sequence[Any]) -> None:
+def check_iterations(f: Frame, sequences: Sequence[object]) -> None:
     """Refuse a comprehension of more iterations than these sequences may give together."""
     total = prod(map(size, sequences))
     if total > MAX_ELEMENTS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import ItemsView, Iterable, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
 from pyebpf.builder.ssa.function import Join
@@ -27,10 +27,8 @@ from pyebpf.dsl.unroll import Unrolled
 from pyebpf.maps.for_each import for_each_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyebpf.builder.values.entries import MapEntries
-    from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.dsl.translate.frame import Frame, Handlers
     from pyebpf.errors import Location
 
 #: More iterations than this, written out, are surely a mistake.
@@ -157,7 +155,7 @@ def _for(f: Frame, node: ast.For) -> None:
     _unrolled(f, node, _elements(f, node, values))
 
 
-def _by_element(f: Frame, node: ast.expr) -> Iterable[Any] | None:
+def _by_element(f: Frame, node: ast.expr) -> Iterable[object] | None:
     """`enumerate(a)`, `reversed(a)`, `zip(a, b)` of arrays: each element is read in its iteration."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
         return None
@@ -186,12 +184,12 @@ def _by_element(f: Frame, node: ast.expr) -> Iterable[Any] | None:
     return zip(*either, strict=False)
 
 
-def _known(f: Frame, called: Any, values: list[Any]) -> Iterable[Any]:
-    found: Iterable[Any] = OVER_SEQUENCES[called](f, *values)
+def _known(f: Frame, called: object, values: list[object]) -> Iterable[object]:
+    found: Iterable[object] = OVER_SEQUENCES[called](f, *values)
     return found
 
 
-def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
+def _range_bounds(f: Frame, node: ast.expr) -> tuple[object, object, object] | None:
     """Start, stop and step of a `range(…)` written here; None for anything else."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
         return None
@@ -208,7 +206,7 @@ def _range_bounds(f: Frame, node: ast.expr) -> tuple[Any, Any, Any] | None:
     return values[0], values[1], values[2] if len(values) > 2 else 1
 
 
-def _range(f: Frame, node: ast.For, start: Any, stop: Any, step: Any) -> None:
+def _range(f: Frame, node: ast.For, start: object, stop: object, step: object) -> None:
     if not isinstance(node.target, ast.Name):
         f.fail("range() gives one number at a time: use one name as the target", node.target)
     names = assigned_names([node.target, *node.body])
@@ -281,7 +279,7 @@ def _may_remove(node: ast.AST) -> bool:
             return any(map(_may_remove, ast.iter_child_nodes(node)))
 
 
-def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
+def _elements(f: Frame, node: ast.For | None, values: object) -> list[object]:
     place = None if node is None else node.iter
     why = "" if place is None else f.why_run_time(place)
     if isinstance(values, Unrolled):
@@ -306,7 +304,7 @@ def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
         )
     if isinstance(values, (set, frozenset)):
         f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", place)
-    elements: list[Any] = []
+    elements: list[object] = []
     iterator = compile_time(f, iter, values)
     missing = object()
     while (element := compile_time(f, next, iterator, missing)) is not missing:
@@ -316,7 +314,7 @@ def _elements(f: Frame, node: ast.For | None, values: Any) -> list[Any]:
     return elements
 
 
-def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
+def _unrolled(f: Frame, node: ast.For, elements: Iterable[object]) -> None:
     """Each iteration written out; the target is known in each, whatever stands around the loop."""
     targets = assigned_names([node.target])
     run_time_targets = [name for name in targets if f.times.is_run_time(f.key, name)]
@@ -348,7 +346,7 @@ def _unrolled(f: Frame, node: ast.For, elements: Iterable[Any]) -> None:
             f.forget(name)
 
 
-def _bind(f: Frame, target: ast.expr, element: Any, run_time: list[str]) -> None:
+def _bind(f: Frame, target: ast.expr, element: object, run_time: list[str]) -> None:
     match target:
         case ast.Name(id=name) if name in run_time:
             f.assign(name, element)
@@ -376,7 +374,7 @@ def _leave_loop(f: Frame, node: ast.Break | ast.Continue) -> None:
     f.b.jump(around.latch if isinstance(node, ast.Continue) else around.exit)
 
 
-HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+HANDLERS: Handlers = {
     ast.While: _while,
     ast.For: _for,
     ast.Break: _leave_loop,

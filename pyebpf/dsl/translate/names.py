@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.ssa.conditions import Test
@@ -105,9 +105,9 @@ class Names:
         nodes = source.node.body if isinstance(source.node, ast.FunctionDef) else [source.node.body]
         self.local_names = frozenset(self.parameters) | frozenset(assigned_names(nodes))
         self.annotations: dict[str, IntType] = {}
-        self.constants: dict[str, Any] = {}
+        self.constants: dict[str, object] = {}
         #: Targets of comprehensions being written out, innermost last.
-        self.targets: list[dict[str, Any]] = []
+        self.targets: list[dict[str, object]] = []
         #: The function around one that a probe defines inside itself.
         self.outer: Names | None = None
         self.loops: list[LoopContext] = []
@@ -141,7 +141,7 @@ class Names:
             if not self.times.is_run_time(self.key, name):
                 self.times.mark(self.key, name, Reason(what, where), relied_on=name in self._known)
 
-    def assign(self, name: str, value: Any) -> None:
+    def assign(self, name: str, value: object) -> None:
         """Bind a local name at the current place."""
         where = self.b.where
         assert where is not None
@@ -189,19 +189,19 @@ class Names:
         """A name, as messages call it."""
         return f"what {self.scope.function.__name__}() returns" if name == RETURN else name
 
-    def bind_constant(self, name: str, value: Any) -> None:
+    def bind_constant(self, name: str, value: object) -> None:
         """Bind a name that is known at compile time whatever stands around it: the target of an unrolled loop."""
         self.constants[name] = value
         self._known.add(name)
 
-    def _constant(self, name: str, value: Any, declared: IntType) -> Any:
+    def _constant(self, name: str, value: object, declared: IntType) -> int:
         if not isinstance(value, int):
             self.fail(f"{name} is annotated as {declared.name}, and {describe(value)} is not an integer")
         if not declared.minimum <= value <= declared.maximum:
             self.fail(f"{value} does not fit {declared.name}: it holds {declared.minimum} to {declared.maximum}")
         return declared.wrap(value)
 
-    def _variable_value(self, name: str, value: Any) -> RunTimeValue:
+    def _variable_value(self, name: str, value: object) -> RunTimeValue:
         """The value as a run-time variable holds it."""
         if isinstance(value, RunTimeValue):
             return value.local(self.p)
@@ -315,7 +315,7 @@ class Names:
         # One value whatever the path: where paths meet it needs no parameter, and it is never part of the code.
         values[place.marker] = _ASSIGNED
 
-    def read(self, name: str) -> Any:
+    def read(self, name: str) -> object:
         """The meaning of a name here; `MISSING` if it is not a name at all."""
         shown = "the value returned" if name == RETURN else name
         for targets in reversed(self.targets):
@@ -372,7 +372,7 @@ class Names:
         meant = closest(name, self.local_names - {name})
         self.fail(f"{shown} has no value here{meant}: assign it first")
 
-    def _free(self, name: str) -> Any:
+    def _free(self, name: str) -> object:
         if self.outer is not None and self.outer.binds(name):
             return self.outer.read(name)
         try:
@@ -461,6 +461,6 @@ def _named(node: ast.AST) -> frozenset[str]:
     return frozenset(each.target.id for each in walk(node) if isinstance(each, ast.NamedExpr))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = describe(value)
     return text if len(text) <= 40 else text[:37] + "..."

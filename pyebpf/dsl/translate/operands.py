@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 from types import BuiltinFunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.intrinsics.base import Intrinsic
 from pyebpf.builder.values.arrays import Bytes
@@ -20,7 +20,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.types import IntType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.dsl.translate.frame import Frame
@@ -30,14 +30,19 @@ _WRITERS = ast.Call, ast.NamedExpr
 _STILL = frozenset([ast.Constant, ast.Name])
 
 
-def operands(f: Frame, nodes: Sequence[ast.expr]) -> list[Any]:
+def operands(f: Frame, nodes: Sequence[ast.expr]) -> list[object]:
     """The values of expressions that Python evaluates one after the other."""
     return [taken_before(f, f.expression(node), *nodes[number:]) for number, node in enumerate(nodes, 1)]
 
 
-def taken_before(f: Frame, value: Any, *following: ast.AST) -> Any:
+def taken_before(f: Frame, value: object, *following: ast.AST) -> object:
     """A value as it is before other expressions are evaluated."""
     return frozen(f.p, value) if may_change(f, *following) else value
+
+
+def all_taken_before(f: Frame, values: list[object], *following: ast.AST) -> list[object]:
+    """Values as they are before other expressions are evaluated."""
+    return [frozen(f.p, each) for each in values] if may_change(f, *following) else values
 
 
 def may_change(f: Frame, *nodes: ast.AST) -> bool:
@@ -49,7 +54,7 @@ def may_change(f: Frame, *nodes: ast.AST) -> bool:
     )
 
 
-def frozen(p: ProgramBuilder, value: Any) -> Any:
+def frozen(p: ProgramBuilder, value: object) -> object:
     """A value that nothing changes any more, if it is one that Python cannot change."""
     match value:
         case String() | Bytes() | TupleReference():
@@ -61,7 +66,8 @@ def frozen(p: ProgramBuilder, value: Any) -> Any:
         case TupleValue(elements=elements):
             return TupleValue(tuple(frozen(p, each) for each in elements), value.kind)
         case tuple() if hasattr(value, "_fields"):
-            return type(value)(*(frozen(p, each) for each in value))
+            make: Callable[..., object] = type(value)
+            return make(*(frozen(p, each) for each in value))
         case tuple() | list() if type(value) in (tuple, list):
             return type(value)(frozen(p, each) for each in value)
     return value

@@ -20,7 +20,7 @@ from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value
 from pyebpf.dsl.translate.conditions import as_test, branch, decided
 from pyebpf.dsl.translate.expressions import binary
-from pyebpf.dsl.translate.operands import operands, taken_before
+from pyebpf.dsl.translate.operands import all_taken_before, operands, taken_before
 from pyebpf.dsl.translate.refusals import refuse
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.dsl.unroll import Unrolled
@@ -28,7 +28,7 @@ from pyebpf.dsl.unroll import Unrolled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.dsl.translate.frame import Frame, Handlers
 
 Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -36,7 +36,7 @@ Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.D
 _MAX_ELEMENTS = 256
 
 
-def elements_of(f: Frame, value: Any, node: ast.AST | None = None) -> list[Any] | None:
+def elements_of(f: Frame, value: object, node: ast.AST | None = None) -> list[object] | None:
     """The elements of a tuple, an array or what Python holds now; None of what has no known length."""
     if isinstance(value, Maybe):
         value = value.to_rvalue(f.p)
@@ -54,7 +54,7 @@ def elements_of(f: Frame, value: Any, node: ast.AST | None = None) -> list[Any] 
         return None
     if isinstance(value, (set, frozenset)):
         f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", node)
-    found: list[Any] = compile_time(f, list, value)
+    found: list[object] = compile_time(f, list, value)
     _bounded(f, len(found), node)
     return found
 
@@ -67,27 +67,27 @@ def _bounded(f: Frame, length: int, node: ast.AST | None) -> None:
 # -- displays and comprehensions ---------------------------------------------------------------------------------------
 
 
-def _tuple_display(f: Frame, node: ast.Tuple) -> Any:
+def _tuple_display(f: Frame, node: ast.Tuple) -> tuple[object, ...]:
     return tuple(listed(f, node.elts))
 
 
-def _list_display(f: Frame, node: ast.List) -> Any:
+def _list_display(f: Frame, node: ast.List) -> list[object]:
     elements = listed(f, node.elts)
     if is_run_time(elements):
         refuse(f, node)
     return elements
 
 
-def listed(f: Frame, nodes: list[ast.expr], *following: ast.AST) -> list[Any]:
+def listed(f: Frame, nodes: list[ast.expr], *following: ast.AST) -> list[object]:
     """The values of expressions, `*x` spread, as they are before `following` is evaluated."""
-    elements: list[Any] = []
+    elements: list[object] = []
     for number, each in enumerate(nodes, 1):
         found = spread(f, each) if isinstance(each, ast.Starred) else [f.expression(each)]
-        elements.extend(taken_before(f, found, *nodes[number:], *following))
+        elements.extend(all_taken_before(f, found, *nodes[number:], *following))
     return elements
 
 
-def spread(f: Frame, node: ast.Starred) -> list[Any]:
+def spread(f: Frame, node: ast.Starred) -> list[object]:
     """The values that `*x` stands for."""
     values = elements_of(f, f.expression(node.value), node)
     if values is None:
@@ -95,18 +95,18 @@ def spread(f: Frame, node: ast.Starred) -> list[Any]:
     return values
 
 
-def _comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> Any:
+def _comprehension(f: Frame, node: ast.ListComp | ast.GeneratorExp) -> object:
     """A comprehension: by Python if all is known at compile time, else written out."""
     if not needs_events(f, node):
         return python_value(f, node)
     return tuple(comprehension(f, node))
 
 
-def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp) -> Any:
+def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp) -> object:
     """A set or a dictionary, known at compile time; intrinsics such as `enum()` may stand in it."""
     if not needs_events(f, node):
         return python_value(f, node)
-    elements: list[Any]
+    elements: list[object]
     match node:
         case ast.Set(elts=nodes):
             elements = listed(f, nodes)
@@ -121,9 +121,9 @@ def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp
     return compile_time(f, dict if isinstance(node, ast.Dict | ast.DictComp) else set, elements)
 
 
-def comprehension(f: Frame, node: Comprehension) -> list[Any]:
+def comprehension(f: Frame, node: Comprehension) -> list[object]:
     """The elements of a comprehension over what has a known length; pairs of a dictionary's."""
-    found: list[Any] = []
+    found: list[object] = []
 
     def add() -> None:
         if isinstance(node, ast.DictComp):
@@ -145,15 +145,16 @@ def _each_iteration(f: Frame, node: Comprehension, number: int, action: Callable
     if generator.is_async:
         f.fail("a probe can't wait: write `for` without `async`", generator.iter)
     over = f.expression(generator.iter)
-    values: Iterable[Any] | None = lazily(f, over)
+    values: Iterable[object] | None = lazily(f, over)
     if values is None:
-        values = taken_before(f, elements_of(f, over, generator.iter), node)
-    if values is None:
-        refuse(f, node)
+        elements = elements_of(f, over, generator.iter)
+        if elements is None:
+            refuse(f, node)
+        values = all_taken_before(f, elements, node)
     for value in values:
         if not f.b.reachable:
             return
-        targets: dict[str, Any] = {}
+        targets: dict[str, object] = {}
         _bind(f, generator.target, value, targets)
         f.targets.append(targets)
         following = Join()
@@ -177,7 +178,7 @@ def _each_iteration(f: Frame, node: Comprehension, number: int, action: Callable
         f.targets.pop()
 
 
-def _bind(f: Frame, target: ast.expr, value: Any, targets: dict[str, Any]) -> None:
+def _bind(f: Frame, target: ast.expr, value: object, targets: dict[str, object]) -> None:
     match target:
         case ast.Name(id=name):
             targets[name] = value
@@ -191,7 +192,7 @@ def _bind(f: Frame, target: ast.expr, value: Any, targets: dict[str, Any]) -> No
             f.fail("the target of a comprehension in a probe is a name, or a tuple of names", target)
 
 
-def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any) -> Any:
+def reduce_generator(f: Frame, function: object, node: ast.GeneratorExp, start: object) -> object:
     """`any(… for …)`, `all(… for …)`, `sum(… for …)`: no element is evaluated that Python would not."""
     if function is builtins.sum:
         # A name that no source can have; the iterations may stand under run-time tests.
@@ -219,9 +220,9 @@ def reduce_generator(f: Frame, function: Any, node: ast.GeneratorExp, start: Any
     return decided(f, then, otherwise)
 
 
-def first_of(f: Frame, node: ast.GeneratorExp, *default: Any) -> Any:
+def first_of(f: Frame, node: ast.GeneratorExp, *default: object) -> object:
     """`next(… for …)`: the first element; no other is evaluated. `default` is what stands in for it, if anything."""
-    paths: list[tuple[Any, Join]] = []
+    paths: list[tuple[object, Join]] = []
 
     def take() -> None:
         paths.append((f.expression(node.elt), leave(f)))
@@ -239,48 +240,48 @@ def first_of(f: Frame, node: ast.GeneratorExp, *default: Any) -> Any:
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
-def _elements(f: Frame, name: str, value: Any) -> list[Any]:
+def _elements(f: Frame, name: str, value: object) -> list[object]:
     found = elements_of(f, value)
     if found is None:
         f.fail(f"{name}() can't go over {describe(value)} at run time: write a `for` loop")
     return found
 
 
-def _any(f: Frame, values: Any) -> Any:
+def _any(f: Frame, values: object) -> object:
     test = AnyOf(tuple(as_test(f, each) for each in _elements(f, "any", values)))
     return test if test.conditions else Always(holds=False)
 
 
-def _all(f: Frame, values: Any) -> Any:
+def _all(f: Frame, values: object) -> object:
     test = All(tuple(as_test(f, each) for each in _elements(f, "all", values)))
     return test if test.conditions else Always(holds=True)
 
 
-def _sum(f: Frame, values: Any, start: Any = 0) -> Any:
+def _sum(f: Frame, values: object, start: object = 0) -> object:
     total = start
     for each in _elements(f, "sum", values):
         total = binary(f, ast.Add(), total, each)
     return total
 
 
-def _enumerate(f: Frame, values: Any, start: Any = 0) -> tuple[Any, ...]:
+def _enumerate(f: Frame, values: object, start: object = 0) -> tuple[object, ...]:
     found = _elements(f, "enumerate", values)
     return tuple((binary(f, ast.Add(), start, number), each) for number, each in enumerate(found))
 
 
-def _zip(f: Frame, *values: Any) -> tuple[Any, ...]:
+def _zip(f: Frame, *values: object) -> tuple[object, ...]:
     return tuple(zip(*(_elements(f, "zip", each) for each in values), strict=False))
 
 
-def _reversed(f: Frame, values: Any) -> tuple[Any, ...]:
+def _reversed(f: Frame, values: object) -> tuple[object, ...]:
     return tuple(reversed(_elements(f, "reversed", values)))
 
 
-def _tuple(f: Frame, values: Any) -> tuple[Any, ...]:
+def _tuple(f: Frame, values: object) -> tuple[object, ...]:
     return tuple(_elements(f, "tuple", values))
 
 
-OVER_SEQUENCES: dict[Any, Callable[..., Any]] = {
+OVER_SEQUENCES: dict[object, Callable[..., Any]] = {
     builtins.any: _any,
     builtins.all: _all,
     builtins.sum: _sum,
@@ -292,7 +293,7 @@ OVER_SEQUENCES: dict[Any, Callable[..., Any]] = {
 }
 
 
-def lazily(f: Frame, value: Any, *, backwards: bool = False) -> Iterator[Any] | None:
+def lazily(f: Frame, value: object, *, backwards: bool = False) -> Iterator[object] | None:
     """The elements of an array, each read in its iteration; None of anything else."""
     if isinstance(value, (Array, KernelArray)):
         length = value.length(f.p)
@@ -302,7 +303,7 @@ def lazily(f: Frame, value: Any, *, backwards: bool = False) -> Iterator[Any] | 
     return None
 
 
-HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+HANDLERS: Handlers = {
     ast.Tuple: _tuple_display,
     ast.List: _list_display,
     ast.ListComp: _comprehension,

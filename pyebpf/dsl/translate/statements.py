@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.ssa.function import Join
@@ -28,15 +28,13 @@ from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.types import BOOL, CharArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyebpf.builder.ssa.conditions import Test
-    from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.dsl.translate.frame import Frame, Handlers
 
 # -- assignment --------------------------------------------------------------------------------------------------------
 
 
-def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
+def assign_target(f: Frame, target: ast.expr, value: object) -> None:
     """`target = value`."""
     match target:
         case ast.Name():
@@ -67,7 +65,7 @@ def assign_target(f: Frame, target: ast.expr, value: Any) -> None:
             refuse(f, target)
 
 
-def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> list[tuple[ast.expr, Any]]:
+def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: object) -> list[tuple[ast.expr, object]]:
     """Each target with the value that it is given; `*name` gets a tuple of what is left."""
     parts = elements_of(f, value, node)
     if parts is None:
@@ -78,7 +76,7 @@ def _unpacked(f: Frame, node: ast.expr, targets: list[ast.expr], value: Any) -> 
     if starred is None:
         return list(zip(targets, parts, strict=True))
     after = len(targets) - starred - 1
-    found: list[tuple[ast.expr, Any]] = list(zip(targets[:starred], parts, strict=False))
+    found: list[tuple[ast.expr, object]] = list(zip(targets[:starred], parts, strict=False))
     collects = targets[starred]
     assert isinstance(collects, ast.Starred)
     found.append((collects.value, tuple(parts[starred : len(parts) - after])))
@@ -97,7 +95,7 @@ def _assign(f: Frame, node: ast.Assign) -> None:
         assign_target(f, target, value)
 
 
-def _taken(f: Frame, part: Any, *, named: bool) -> Any:
+def _taken(f: Frame, part: object, *, named: bool) -> object:
     """A value before the others are assigned: what stands in memory that they may write is copied."""
     if not isinstance(part, RunTimeValue):
         return part
@@ -240,7 +238,7 @@ def _here(f: Frame) -> Join:
     return join
 
 
-def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise: Join) -> None:
+def _pattern(f: Frame, pattern: ast.pattern, subject: object, then: Join, otherwise: Join) -> None:
     match pattern:
         case ast.MatchValue(value=value):
             f.b.branch(comparison(f, ast.Eq(), subject, f.expression(value)), then, otherwise)
@@ -270,7 +268,7 @@ def _pattern(f: Frame, pattern: ast.pattern, subject: Any, then: Join, otherwise
             refuse(f, pattern)
 
 
-def _is_bool(f: Frame, subject: Any, *, wanted: bool) -> Test:
+def _is_bool(f: Frame, subject: object, *, wanted: bool) -> Test:
     """`case True:`, which Python compares by `is`: a condition, a field of type bool, or what is known now."""
     if not isinstance(subject, Entity):
         return Always(subject is wanted)
@@ -282,7 +280,7 @@ def _is_bool(f: Frame, subject: Any, *, wanted: bool) -> Test:
     return comparison(f, ast.Eq(), subject, int(wanted))
 
 
-def _capture(f: Frame, pattern: ast.pattern, name: str, value: Any) -> None:
+def _capture(f: Frame, pattern: ast.pattern, name: str, value: object) -> None:
     """Bind a name that a pattern captures: other patterns may bind it otherwise."""
     f.b.where = f.at(pattern)
     f.depth += 1
@@ -291,7 +289,12 @@ def _capture(f: Frame, pattern: ast.pattern, name: str, value: Any) -> None:
 
 
 def _sequence_pattern(
-    f: Frame, pattern: ast.pattern, patterns: list[ast.pattern], subject: Any, then: Join, otherwise: Join
+    f: Frame,
+    pattern: ast.pattern,
+    patterns: list[ast.pattern],
+    subject: TupleValue | tuple[object, ...],
+    then: Join,
+    otherwise: Join,
 ) -> None:
     """`case (a, 1, *_):` of a tuple, whose length is known."""
     elements = subject.elements if isinstance(subject, TupleValue) else subject
@@ -299,7 +302,7 @@ def _sequence_pattern(
     if len(elements) != len(patterns) if starred is None else len(elements) < len(patterns) - 1:
         f.b.jump(otherwise)
         return
-    pairs: list[tuple[ast.pattern, Any]] = list(zip(patterns, elements, strict=False))
+    pairs: list[tuple[ast.pattern, object]] = list(zip(patterns, elements, strict=False))
     if starred is not None:
         after = len(patterns) - starred - 1
         star = patterns[starred]
@@ -321,7 +324,7 @@ def _with(f: Frame, node: ast.With) -> None:
         for each in node.items:
             f.b.where = f.at(each.context_expr)
             called = each.context_expr.func if isinstance(each.context_expr, ast.Call) else None
-            manager: Any = None
+            manager: object = None
             if called is None or isinstance(f.expression(called), Entity):
                 manager = f.expression(each.context_expr)
             if not isinstance(manager, Entity):
@@ -364,7 +367,7 @@ def _expression_statement(f: Frame, node: ast.Expr) -> None:
     f.fail("this expression has no effect: assign it, or leave it out")
 
 
-HANDLERS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+HANDLERS: Handlers = {
     ast.FunctionDef: define,
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,

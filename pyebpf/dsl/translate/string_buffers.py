@@ -6,7 +6,7 @@ on one of two paths, the name turns out to need memory (`BindingTimes.mark_strin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.references import note_change
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
 
-def string_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
+def string_room(p: ProgramBuilder, value: object, room: int = 0) -> int:
     """Bytes that a string takes with its NUL: `room` if it has no size; 0 for what is not a string, or may be None."""
     match value:
         case str():
@@ -35,7 +35,7 @@ def string_room(p: ProgramBuilder, value: Any, room: int = 0) -> int:
     return 0
 
 
-def check_ascii(f: Frame, value: Any) -> None:
+def check_ascii(f: Frame, value: object) -> None:
     """Refuse to count the characters of a known text where its bytes would be other ones."""
     if isinstance(value, str) and not value.isascii():
         f.fail(
@@ -51,7 +51,7 @@ class StringBuffers:
         self.type = CharArray(length)
         self._slots: dict[FunctionBuilder, ir.Slot] = {}
 
-    def is_here(self, value: RunTimeValue) -> bool:
+    def is_here(self, value: object) -> bool:
         """Whether a value stands in the name's memory."""
         return isinstance(value, String) and value.lvalue.slot in self._slots.values()
 
@@ -78,7 +78,7 @@ class StringBuffers:
             zero(p, p.b.slot_address(slot), 0, slot.size)
         return there
 
-    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTimeValue], value: Any) -> String:
+    def keep(self, p: ProgramBuilder, assigned: Iterable[RunTimeValue], value: object) -> String:
         """Copy a string there."""
         there = self.here(p, assigned)
         slot = there.lvalue.slot

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
     from pyebpf.dsl.translate.frame import Frame
 
@@ -38,7 +39,7 @@ _GETS = frozenset(["get", "items"])
 _TYPES = [INTEGERS[name] for name in ("u8", "s8", "u16", "s16", "u32", "s32", "s64", "u64")]
 
 
-def table_item(f: Frame, owner: Any, index: Entity) -> Any:
+def table_item(f: Frame, owner: Any, index: object) -> object:
     """`owner[index]` of a sequence or dictionary known at compile time."""
     if isinstance(owner, dict):
         f.fail(
@@ -61,7 +62,7 @@ def table_item(f: Frame, owner: Any, index: Entity) -> Any:
     return look_up(f, values, number.value)
 
 
-def look_up(f: Frame, values: Sequence[Any], index: ir.Value) -> Any:
+def look_up(f: Frame, values: Sequence[Any], index: ir.Value) -> object:
     """The value at an index that lies inside, of values of one kind: numbers, texts, or tuples of these."""
     p = f.p
     check_own(p, values)
@@ -90,7 +91,7 @@ def _number_type(f: Frame, values: Sequence[int]) -> IntType:
     return found
 
 
-def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any], index: ir.Value) -> Any:
+def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any], index: ir.Value) -> object:
     """The element at an index, in an array that the program carries along."""
     count = len(values)
     if count == 1:
@@ -106,7 +107,7 @@ def _element(p: ProgramBuilder, type_: IntType | CharArray, values: Sequence[Any
     return found
 
 
-def _table(type_: IntType | CharArray, values: Sequence[Any]) -> MapSpec:
+def _table(type_: IntType | CharArray, values: Sequence[object]) -> MapSpec:
     """A frozen array of one value that holds them all, named by its content."""
     from hashlib import sha256
 
@@ -121,7 +122,7 @@ def _table(type_: IntType | CharArray, values: Sequence[Any]) -> MapSpec:
 # -- dictionaries ------------------------------------------------------------------------------------------------------
 
 
-def table_get(f: Frame, table: Mapping[Any, Any], arguments: Sequence[Any]) -> Any:
+def table_get(f: Frame, table: Mapping[Any, object], arguments: Sequence[object]) -> object:
     """`table.get(key)`, `table.get(key, default)` of a dictionary known at compile time."""
     if not 1 <= len(arguments) <= 2:
         f.fail("get() takes a key, and a default where you have one")
@@ -140,8 +141,8 @@ def table_get(f: Frame, table: Mapping[Any, Any], arguments: Sequence[Any]) -> A
         f.fail(f"{len(keys)} keys are too many to compare with at run time: keep them in a bpf.hash")
     if dense:
         return _by_index(f, table, to_int(f.p, key), default)
-    paths: list[tuple[Any, Join]] = []
-    groups: dict[Any, list[Any]] = {}
+    paths: list[tuple[object, Join]] = []
+    groups: dict[tuple[type, object], list[object]] = {}
     for each, value in table.items():
         groups.setdefault((type(value), value), []).append(each)
     for (_, value), same in groups.items():
@@ -158,7 +159,7 @@ def table_get(f: Frame, table: Mapping[Any, Any], arguments: Sequence[Any]) -> A
     return _joined(f, paths)
 
 
-def _possible(f: Frame, key: Any, table: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _possible(f: Frame, key: object, table: Mapping[Any, object]) -> Mapping[Any, object]:
     """Entries whose key the type of a number can hold; all of them for keys of other kinds."""
     if isinstance(key, Entity):
         key = rvalue(f.p, key)
@@ -168,7 +169,7 @@ def _possible(f: Frame, key: Any, table: Mapping[Any, Any]) -> Mapping[Any, Any]
     return {each: value for each, value in table.items() if not isinstance(each, int) or low <= each <= high}
 
 
-def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any:
+def _by_index(f: Frame, table: Mapping[Any, object], key: Int, default: object) -> object:
     """Keys that lie close together: an array of values, and one of whether there is one."""
     numbers = {int(each): value for each, value in table.items()}
     low, high = min(numbers), max(numbers)
@@ -177,13 +178,14 @@ def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any
     there, missing = Join(), Join()
     inside = _relation(f, key, low, high)
     f.b.branch(inside, there, missing)
-    paths: list[tuple[Any, Join]] = []
+    paths: list[tuple[object, Join]] = []
     if there.edges:
         f.b.start(there)
         index = f.b.binary(Op.SUB, f.b.emit(Op.REFINE, key.value), f.b.const(low))
         f.b.assume_bounds(index, 0, high - low)
         if len(numbers) < len(values):
             present = look_up(f, [int(number in numbers) for number in range(low, high + 1)], index)
+            assert isinstance(present, Int)
             known = Join()
             f.b.branch(Compare(Relation.NE, present.value, f.b.const(0)), known, missing)
             f.b.start(known)
@@ -194,7 +196,7 @@ def _by_index(f: Frame, table: Mapping[Any, Any], key: Int, default: Any) -> Any
     return _joined(f, paths)
 
 
-def _relation(f: Frame, key: Int, low: int, high: int) -> Any:
+def _relation(f: Frame, key: Int, low: int, high: int) -> Test:
     from pyebpf.builder.values.comparisons import contains
 
     held_low, held_high = key.limits
@@ -209,7 +211,7 @@ def _left(f: Frame) -> Join:
     return join
 
 
-def _joined(f: Frame, paths: list[tuple[Any, Join]]) -> Any:
+def _joined(f: Frame, paths: list[tuple[object, Join]]) -> object:
     from pyebpf.dsl.translate.choices import join_values
 
     return join_values(f, paths, Join(), "the look-up")

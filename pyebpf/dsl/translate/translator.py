@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.dsl.translate import calls, closures, expressions, sequences, statements
@@ -15,13 +15,15 @@ from pyebpf.errors import PyebpfError
 from pyebpf.types import U64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from pyebpf.dsl.translate.frame import Handlers
 
 
 class Translator(Frame):
     """A function being translated; the files of this package call each other's handlers by its methods."""
 
-    def expression(self, node: ast.expr) -> Any:
+    def expression(self, node: ast.expr) -> object:
         if type(node) is ast.Constant and type(node.value) is int and node.value <= U64.maximum:
             # Nothing about it can be refused here.
             return node.value
@@ -65,13 +67,13 @@ def _loop(f: Frame, node: ast.AST) -> None:
 
 
 #: Handlers of expressions; Python itself evaluates those that are not here.
-EXPRESSIONS: dict[type[ast.AST], Callable[[Frame, Any], Any]] = {
+EXPRESSIONS: Handlers = {
     **expressions.HANDLERS,
     **sequences.HANDLERS,
     ast.Call: calls.call,
     ast.Lambda: closures.local_function,
 }
-STATEMENTS: dict[type[ast.AST], Callable[[Frame, Any], None]] = {
+STATEMENTS: Handlers = {
     **statements.HANDLERS,
     **dict.fromkeys((ast.While, ast.For, ast.Break, ast.Continue), _loop),
 }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.context import Context
 from pyebpf.builder.ssa.conditions import Always, Test
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe as described
 from pyebpf.builder.values.tuples import TupleValue
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = ["TupleValue", "described", "is_built", "is_run_time"]
 
 
-def is_run_time(value: Any) -> bool:
+def is_run_time(value: object) -> bool:
     """Whether a value, or anything in a tuple, list or dictionary of values, is known only at run time.
 
     The context itself is what its name stands for, known as that; what has it in it is known only at run time.
@@ -24,9 +27,9 @@ def is_run_time(value: Any) -> bool:
     return False
 
 
-def _has_run_time(value: Any, seen: set[int]) -> bool:
+def _has_run_time(value: Iterable[object], seen: set[int]) -> bool:
     """The same of a container; one that stands in it more than once is looked into once."""
-    for each in value.values() if type(value) is dict else value:
+    for each in value.values() if isinstance(value, dict) else value:
         if isinstance(each, (tuple, list)) or type(each) is dict:
             if id(each) not in seen:
                 seen.add(id(each))
@@ -37,6 +40,6 @@ def _has_run_time(value: Any, seen: set[int]) -> bool:
     return False
 
 
-def is_built(value: Any) -> bool:
+def is_built(value: object) -> bool:
     """Whether a value is the builder's: an entity or a test."""
     return isinstance(value, (Entity, Test))

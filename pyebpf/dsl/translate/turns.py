@@ -7,7 +7,7 @@ None from a value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import negate
 from pyebpf.builder.values.entity import RunTimeValue
@@ -19,7 +19,10 @@ from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.types import U64
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyebpf.dsl.translate.names import NameEntry, Names
+    from pyebpf.dsl.translate.string_buffers import StringBuffers
 
 
 def none_value(n: Names, name: str, entry: NameEntry) -> RunTimeValue:
@@ -41,7 +44,7 @@ def optional_value(n: Names, name: str, value: RunTimeValue) -> Maybe:
     return found
 
 
-def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
+def own_memory(n: Names, name: str, entry: NameEntry, value: object) -> RunTimeValue | None:
     """The value of a name that is given strings, or records, by turns, once it has this one; None for all others."""
     if n.times.string_length(n.key, name):
         return _text(n, name, entry, value)
@@ -54,12 +57,12 @@ def own_memory(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValu
     return None
 
 
-def is_own_text(entry: NameEntry, value: Any) -> bool:
+def is_own_text(entry: NameEntry, value: object) -> bool:
     """Whether a value stands in the memory that a name has for strings."""
     return entry.buffers is not None and entry.buffers.is_here(value)
 
 
-def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
+def mark_joined(n: Names, name: str, entry: NameEntry, *more: object) -> None:
     """Note what a name is given that can't stand for all of it."""
     given = [*(place.prototype for place in entry.places.values()), *more]
     if any(isinstance(each, Character) for each in given) and all(isinstance(each, Int) for each in given):
@@ -71,6 +74,7 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: Any) -> None:
     optional = len(values) < len(given) or any(_may_be_none(n, each) for each in given)
     shapes = {value.static_shape: value for value in values if isinstance(value, RunTimeValue)}
     if optional and len(shapes) == 1 and all(map(_is_kept, values)):
+        assert isinstance(values[0], RunTimeValue)
         if n.times.optional(n.key, name) is None:
             n.times.mark_optional(n.key, name, values[0])
         return
@@ -105,7 +109,7 @@ def _element(name: str, number: int) -> str:
     return f"{name}[{number}]"
 
 
-def _mark_elements(n: Names, name: str, given: list[Any]) -> bool:
+def _mark_elements(n: Names, name: str, given: Sequence[object]) -> bool:
     """Note where a name's tuples have a constant on one path and a u64 on another; fail where they can't be one."""
     values = [bare(each) if isinstance(each, RunTimeValue) else each for each in given if not isinstance(each, Nothing)]
     tuples = [each for each in values if isinstance(each, TupleValue)]
@@ -128,24 +132,24 @@ def _mark_elements(n: Names, name: str, given: list[Any]) -> bool:
     return found
 
 
-def _may_be_none(n: Names, value: Any) -> bool:
+def _may_be_none(n: Names, value: object) -> bool:
     if isinstance(value, String | Record):
         return value.lvalue.may_be_null(n.p)
     return isinstance(value, Maybe)
 
 
-def _is_kept(value: Any) -> bool:
+def _is_kept(value: object) -> bool:
     """Whether a value is the same in each pass: memory on the stack is not."""
     if not isinstance(value, RunTimeValue):
         return False
     return bool(value.ssa_values) and getattr(getattr(value, "lvalue", None), "slot", None) is None
 
 
-def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | None:
+def _text(n: Names, name: str, entry: NameEntry, value: object) -> RunTimeValue | None:
     from pyebpf.dsl.translate.string_buffers import string_room
 
     optional = n.times.is_optional_text(n.key, name)
-    if optional and _may_be_none(n, value):
+    if optional and isinstance(value, RunTimeValue) and _may_be_none(n, value):
         value = with_flag(n.p, value, n.shown(name))
     length = n.times.string_length(n.key, name)
     room = string_room(n.p, value.inner if isinstance(value, Maybe) else value, length)
@@ -165,7 +169,7 @@ def _text(n: Names, name: str, entry: NameEntry, value: Any) -> RunTimeValue | N
     return Maybe(value.flag, there, n.shown(name))
 
 
-def _buffers(entry: NameEntry, length: int) -> Any:
+def _buffers(entry: NameEntry, length: int) -> StringBuffers:
     from pyebpf.dsl.translate.string_buffers import StringBuffers
 
     if entry.buffers is None:
