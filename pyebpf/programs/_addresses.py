@@ -10,6 +10,7 @@ def ip_address(version: int, four: int, six: bytes) -> IPv4Address | IPv6Address
     return IPv4Address(four) if version == 4 else IPv6Address(six)
 
 
-def endpoint(address: IPv4Address | IPv6Address, port: int) -> str:
-    """An address with its port, as URLs write it."""
-    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
+def socket_address(version: int, four: int, six: bytes) -> IPv4Address | IPv6Address:
+    """The address of a socket's end: an IPv4 address of an IPv6 socket, ::ffff:a.b.c.d, is one of IPv4."""
+    address = ip_address(version, four, six)
+    return getattr(address, "ipv4_mapped", None) or address

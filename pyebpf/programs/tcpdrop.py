@@ -38,7 +38,8 @@ from pyebpf import (
     u32,
     u64,
 )
-from pyebpf.programs._addresses import endpoint, ip_address
+from pyebpf.endpoints import with_port
+from pyebpf.programs._addresses import ip_address
 from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import Column, EventTool, Example, Record, Stop, dataclass, events, flag, monotonic_time
@@ -103,12 +104,12 @@ class Drop(Record):
     @property
     def sender(self) -> str:
         """Address and port of the sender."""
-        return endpoint(self.source, self.source_port)
+        return with_port(self.source, self.source_port)
 
     @property
     def receiver(self) -> str:
         """Address and port of the receiver."""
-        return endpoint(self.destination, self.destination_port)
+        return with_port(self.destination, self.destination_port)
 
 
 @dataclass(frozen=True)

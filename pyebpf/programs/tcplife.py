@@ -34,7 +34,7 @@ from pyebpf import (
     u32,
     u64,
 )
-from pyebpf.programs._addresses import ip_address
+from pyebpf.programs._addresses import socket_address
 from pyebpf.programs._session_graph import Edge, edges
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import (
@@ -204,8 +204,8 @@ def sessions(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Session]:
     """Sessions as they end."""
     for found in events(bpf["closed"], stop):
         version = 6 if found.family == AF_INET6 else 4
-        local = ip_address(version, found.local4, found.local6)
-        remote = ip_address(version, found.remote4, found.remote6)
+        local = socket_address(version, found.local4, found.local6)
+        remote = socket_address(version, found.remote4, found.remote6)
         yield Session(
             pid=found.pid,
             comm=found.comm,

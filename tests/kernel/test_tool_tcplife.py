@@ -205,6 +205,20 @@ def test_library(listener):
     assert all(str(end.local) == str(end.remote) == "127.0.0.1" for end in ends)
 
 
+def test_ipv4_over_sockets_of_ipv6():
+    """Both ends have the addresses of IPv4, whatever the sockets' family."""
+    with running("tcplife", "--json") as tool:
+        with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
+            port = listener.getsockname()[1]
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                ends = client.getsockname()[1], port
+                listener.accept()[0].close()
+                assert client.recv(1) == b""
+        tool.stop()
+    found = {r["local_port"]: (r["local_address"], r["remote_address"]) for r in of(port, tool.objects())}
+    assert found == dict.fromkeys(ends, ("127.0.0.1", "127.0.0.1"))
+
+
 def test_reset(listener):
     """A connection that its client resets is reported for both ends, with the bytes of before."""
     port = listener.getsockname()[1]
