@@ -14,7 +14,7 @@ from pyebpf.builder.values.memory import Space, probe_read_value
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
-from pyebpf.types import S64, U64, IntType, PointerType
+from pyebpf.types import BOOL, S64, U64, IntType, PointerType
 
 if TYPE_CHECKING:
     from pyebpf.arch import Architecture
@@ -77,6 +77,8 @@ def typed(p: ProgramBuilder, value: ir.Value, annotation: object, name: str, spa
     """
     if isinstance(annotation, PointerType):
         return Pointer(value, annotation.target, space)
+    if annotation is bool:
+        annotation = BOOL
     if isinstance(annotation, IntType) and not annotation.big_endian:
         if annotation.is_bool:
             low = p.b.emit(Op.ZEXT, value, size=1)
@@ -93,4 +95,4 @@ def typed(p: ProgramBuilder, value: ir.Value, annotation: object, name: str, spa
         p.fail(f'{name}: its struct is not known: annotate {name}: u64, and cast("struct …", {name})')
     if annotation is int:
         p.fail(f"{name}: int does not give its width: annotate u32, s32, u64 or s64")
-    p.fail(f"{name}: an argument in a register is an integer or a pointer: u8 to s64, ptr[…]")
+    p.fail(f"{name}: an argument in a register is an integer, a bool or a pointer: u8 to s64, bool, ptr[…]")

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, Struct, char, comm, cpu, field, helpers, pid, u32
+from pyebpf import BPF, Struct, char, comm, cpu, field, helpers, pid, u32, u64
 from pyebpf.aggregations import Stats
 from pyebpf.kernel.cpus import online_cpus
+from tests.support.needs import needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,10 @@ CPUS = online_cpus()[:2]
 class Place(Struct):
     cpu: u32
     command: str = field(char[16])
+
+
+class Number(Struct):
+    value: u64
 
 
 def seek(offsets: list[int]) -> None:
@@ -108,3 +113,33 @@ def test_keys_beyond_the_size_are_in_bpf_lost() -> None:
         seek(list(range(23)))
         assert sorted(lengths) == [0, 1, 2, 3, 4]
         assert bpf.dropped == {"lengths: map full": 18}
+
+
+def test_numbers_of_2_to_the_63_and_more() -> None:
+    """Sums wrap around, extremes stop at 2**63 - 1, counts and histograms take them as they are."""
+    needs("program:syscall")
+    bpf = BPF()
+    least, greatest, total = bpf.minimum(), bpf.maximum(), bpf.total()
+    summary, sizes, calls = bpf.stats(), bpf.log2_hist(), bpf.counter()
+
+    @bpf.syscall(Number)
+    def on_run(ctx: Number) -> int:
+        value = ctx.value
+        least.add(value)
+        greatest.add(value)
+        total.add(value)
+        summary.add(value)
+        sizes.add(value)
+        calls.add(value)
+        return 0
+
+    with bpf:
+        for value in (2**63 + 5, 2**63):
+            on_run.run(Number(value=value))
+        assert (least.snapshot(), greatest.snapshot(), total.snapshot()) == (None, 2**63 - 1, 5)
+        found = summary.snapshot()
+        assert (found.count, found.total, found.minimum, found.maximum) == (2, 5, 2**63 - 1, 2**63 - 1)
+        assert [(b.low, b.high, b.count) for b in sizes.snapshot().buckets if b.count] == [(2**63, 2**64 - 1, 2)]
+        assert calls.snapshot() == 5
+        on_run.run(Number(value=7))
+        assert (least.snapshot(), greatest.snapshot()) == (7, 2**63 - 1)

@@ -469,6 +469,13 @@ def test_what_a_decorator_refuses():
     def of_argument(first: s32) -> None:
         pass
 
+    def of_bool(first: bool) -> None:
+        results[0] += first
+
+    made = BPF()
+    results = made.array(value=u64)
+    made.uprobe("c", "f")(of_bool)
+    assert made.specs()
     assert "annotate it, first: u32 or first: ptr[char]" in compiled(lambda b: b.uprobe("c", "f"), bare)
     assert "write a probe with @bpf.uretprobe" in compiled(lambda b: b.uprobe("c", "f"), of_result)
     assert "at a return there is only `retval`" in compiled(lambda b: b.uretprobe("c", "f"), of_argument)
