@@ -74,8 +74,8 @@ def _type(btf: Btf, node: Node) -> Type | None:
         return U64
     if isinstance(node, Array) and node.length:
         element = btf.type_by_id(btf.resolve(node.type))
-        if isinstance(element, Int) and element.size == 1 and not element.bool:
-            return ForeignCharArray(node.length) if element.signed else array_of(U8, node.length)
+        if isinstance(element, Int) and element.size == 1 and element.name == "char":  # unsigned on arm64
+            return ForeignCharArray(node.length)
         inner = _type(btf, element)
         return array_of(inner, node.length) if inner is not None else None
     return _record(btf, node) if isinstance(node, StructNode) else None

@@ -53,6 +53,23 @@ def test_a_union_lies_where_c_puts_it():
     assert kind.decode(bytes(range(24))).either == bytes(range(8, 24))
 
 
+@pytest.mark.parametrize(
+    ("name", "signed", "expected"),
+    [
+        ("char", True, "a\udcff"),
+        ("char", False, "a\udcff"),
+        ("signed char", True, [97, -1, 0]),
+        ("u8", False, b"a\xff\0"),
+    ],
+)
+def test_only_char_is_text(name, signed, expected):
+    """`char` is unsigned on arm64; an s8 is a number everywhere."""
+    builder = BtfBuilder()
+    byte, word = builder.add_int(name, 1, signed=signed), builder.add_int("__u32", 4)
+    found = made(builder, builder.add_array(byte, word, 3)).decode(b"a\xff\0")
+    assert found == expected
+
+
 @pytest.mark.parametrize("packed", [True, False])
 def test_packed_structures_and_bit_fields_are_bytes(packed):
     """There is no record with a number at an odd place, or of three bits."""
