@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -203,6 +204,28 @@ def spinning() -> None:
         pass
 
 
+def switches() -> None:
+    """Of two threads that wake each other by pipes, on one processor."""
+    allowed = os.sched_getaffinity(0)
+    (one, tell_one), (other, tell_other) = os.pipe(), os.pipe()
+
+    def answer() -> None:
+        for _ in range(EVENTS):
+            os.read(other, 1)
+            os.write(tell_one, b"!")
+
+    os.sched_setaffinity(0, {max(allowed)})
+    thread = threading.Thread(target=answer)
+    thread.start()
+    for _ in range(EVENTS):
+        os.write(tell_other, b"!")
+        os.read(one, 1)
+    thread.join()
+    os.sched_setaffinity(0, allowed)
+    for end in (one, tell_one, other, tell_other):
+        os.close(end)
+
+
 #: Command lines of tools, and what makes their events.
 WORKLOADS: dict[str, Callable[[], None]] = {
     "tcplife": connections,
@@ -253,6 +276,17 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "nvmelatency": nvme_reads,
     "ieee80211scan": scans,
     "profile": spinning,
+    "runqlat": switches,
+    "runqslower": switches,
+    "cpudist": switches,
+    "cpudist -O": switches,
+    "offcputime": switches,
+    "wakeuptime": switches,
+    "offwaketime": switches,
+    "chain": switches,
+    "runqlen": spinning,
+    "hardirqs": block_reads,
+    "softirqs": datagrams,
 }
 
 

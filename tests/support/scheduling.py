@@ -1,0 +1,70 @@
+"""Processes that compete for a processor, and what the kernel says of each in /proc/PID/schedstat."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.support.waiting import PATIENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Uses its processor for some seconds of its own time.
+BUSY = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while time.process_time() < float(sys.argv[2]): pass
+"""
+#: Prints a child's number. Once it is told to, it wakes the child and keeps it from their processor for some seconds.
+HOG = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+(ready, tell), (wait, wake) = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    os.write(tell, b"!")
+    os.read(wait, 1)
+    os._exit(0)
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+os.read(ready, 1)
+print(child, flush=True)
+input()
+until = time.monotonic() + float(sys.argv[2])
+os.write(wake, b"!")
+while time.monotonic() < until: pass
+os.waitpid(child, 0)
+"""
+
+
+class Schedstat(NamedTuple):
+    """A thread's nanoseconds on a processor, those of waiting for one, and how often it got one."""
+
+    ran: int
+    waited: int
+    turns: int
+
+
+def schedstat(pid: int) -> Schedstat:
+    """What the kernel counted of the first thread of a process."""
+    return Schedstat(*map(int, Path(f"/proc/{pid}/schedstat").read_text().split()))
+
+
+def python(script: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
+    """A process that runs a script."""
+    command = [sys.executable, "-S", "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, text=True, **options)  # type: ignore[call-overload]  # options as Popen's
+
+
+@contextmanager
+def ended(process: subprocess.Popen[str]) -> Iterator[Schedstat]:
+    """Wait until a process has ended, and give its last numbers; it is reaped when the block ends."""
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    try:
+        yield schedstat(process.pid)
+    finally:
+        assert process.wait(PATIENCE) == 0
