@@ -1,0 +1,66 @@
+"""runqslower: a thread that is kept from its processor for a known time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from pyebpf.programs import runqslower
+from tests.support.command import pyebpf, running
+from tests.support.scheduling import HOG, python
+
+SECONDS = 0.08
+PIPES = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+
+
+@pytest.fixture
+def processor():
+    return max(os.sched_getaffinity(0))
+
+
+def test_a_line_for_a_long_wait(processor):
+    """One line for the thread that had to wait, with the time and the thread that ran; none above what it waited."""
+    with (
+        python(HOG, processor, SECONDS, **PIPES) as hog,
+        running("runqslower", "-P", "60000") as text,
+        running("runqslower", "--json", "60000") as objects,
+        runqslower.open(min_us=10_000_000) as slower,
+    ):
+        waiter = hog.stdout.readline().strip()
+        began = time.monotonic()
+        hog.communicate("\n")
+        elapsed = time.monotonic() - began
+        assert [wait for wait in slower.poll(0) if wait.tid == int(waiter)] == []
+        for tool in (text, objects):
+            tool.stop()
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == ["TIME", "COMM", "TID", "LAT(us)", "PREV", "COMM", "PREV", "TID"]
+    (line,) = [line.split() for line in lines if line.split()[2] == waiter]
+    assert SECONDS * 1e6 * 0.9 < int(line[3]) < elapsed * 1e6
+    (found,) = [each for each in objects.objects() if each["tid"] == int(waiter)]
+    assert list(found) == [
+        "time", "comm", "tid", "pid", "latency_ns", "previous_comm", "previous_tid",
+    ]  # fmt: skip
+    assert found["pid"] == int(waiter)
+    assert found["latency_ns"] // 1000 == int(line[3])
+    assert [found["previous_comm"], str(found["previous_tid"])] == line[4:]
+
+
+def test_one_process_or_thread(processor):
+    """-p and -t leave out all others; what was waiting before, or is no number, is no line."""
+    with python(HOG, processor, SECONDS, **PIPES) as hog:
+        waiter = int(hog.stdout.readline())
+        with (
+            runqslower.open(min_us=60_000, pid=waiter) as of_process,
+            runqslower.open(min_us=60_000, tid=waiter) as of_thread,
+            runqslower.open(min_us=60_000, pid=hog.pid) as of_hog,
+        ):
+            hog.communicate("\n")
+            assert [wait.tid for wait in of_process.poll(0)] == [waiter]
+            assert [wait.tid for wait in of_thread.poll(0)] == [waiter]
+            assert of_hog.poll(0) == []
+    done = pyebpf("runqslower", "soon")
+    assert (done.returncode, done.stdout) == (2, "")
