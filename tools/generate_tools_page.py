@@ -35,6 +35,8 @@ CHAPTERS = {
     "Processors, files and system calls": (
         "profile",
         "runqlat",
+        "runqslower",
+        "cpudist",
         "opensnoop",
         "syscount",
         "funccount",

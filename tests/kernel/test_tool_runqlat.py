@@ -11,7 +11,7 @@ import pytest
 from pyebpf.errors import InvalidValue
 from pyebpf.programs import runqlat
 from tests.support.command import pyebpf, running
-from tests.support.scheduling import BUSY, HOG, ended, python
+from tests.support.scheduling import BUSY, HOG, ended, of_thread, python
 
 SECONDS = 0.2
 HOG_SECONDS = 0.08
@@ -31,12 +31,6 @@ def processor():
     return max(os.sched_getaffinity(0))
 
 
-def bounds(histogram):
-    """The least and the largest sum that the counts of a histogram allow, whose values were rounded down."""
-    low = sum(bucket.low * bucket.count for bucket in histogram.buckets if bucket.count)
-    return low, sum((bucket.high + 1) * bucket.count for bucket in histogram.buckets if bucket.count)
-
-
 def test_two_that_share_a_processor(processor):
     """Each has as many waits as turns, and they add up to what the kernel counts in /proc/PID/schedstat."""
     with runqlat.open(by_thread=True) as snapshot:
@@ -45,11 +39,11 @@ def test_two_that_share_a_processor(processor):
         for process in both:
             with ended(process) as stat:
                 numbers[process.pid] = stat
-        found = {each.labels["tid"]: each for each in snapshot() if each.labels["tid"] in numbers}
+        found = list(snapshot())
         assert snapshot.dropped == {}
     for tid, stat in numbers.items():
-        assert found[tid].total == stat.turns
-        low, high = bounds(found[tid])
+        total, low, high = of_thread(found, tid)
+        assert total == stat.turns
         assert low <= stat.waited / 1000 <= high
     # One of them waits while the other runs.
     assert sum(stat.waited for stat in numbers.values()) > SECONDS * 0.9e9

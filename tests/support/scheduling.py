@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests.support.waiting import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from pyebpf.tool import Histogram
 
 #: Uses its processor for some seconds of its own time.
 BUSY = """
@@ -68,3 +70,17 @@ def ended(process: subprocess.Popen[str]) -> Iterator[Schedstat]:
         yield schedstat(process.pid)
     finally:
         assert process.wait(PATIENCE) == 0
+
+
+def bounds(histogram: Histogram) -> tuple[int, int]:
+    """The least and the largest sum that the counts of a histogram allow, whose values were rounded down."""
+    filled = [bucket for bucket in histogram.buckets if bucket.count]
+    low = sum((bucket.low or 0) * bucket.count for bucket in filled)
+    return low, sum((bucket.high + 1) * bucket.count for bucket in filled if bucket.high is not None)
+
+
+def of_thread(histograms: Iterable[Histogram], tid: int) -> tuple[int, int, int]:
+    """How many values a thread's histograms have, and `bounds` of all: before exec(2) it has its parent's name."""
+    own = [each for each in histograms if each.labels["tid"] == tid]
+    ends = [bounds(each) for each in own]
+    return sum(each.total for each in own), sum(low for low, _ in ends), sum(high for _, high in ends)
