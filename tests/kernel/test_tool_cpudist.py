@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 
 import pytest
 
 from pyebpf.programs import cpudist
 from tests.support.command import running
-from tests.support.scheduling import BUSY, bounds, ended, of_thread, python
-from tests.support.waiting import wait_until
+from tests.support.scheduling import ROUNDS, bounds, of_thread, python, share_a_processor
 
-SECONDS, SLEEP, SLEEPS = 0.2, 0.05, 5
+SECONDS, SLEEP, SLEEPS = 0.1, 0.05, 5
+#: The last stretch of a process ends after its parent knows of its end.
+LAST = 0.1
 #: Sleeps some times, once it is told to, and then writes how long it slept, in nanoseconds.
 SLEEPER = """
 import sys, time
@@ -34,20 +36,12 @@ def processor():
 def test_time_on_the_processor(processor):
     """A thread has as many stretches as turns, and they add up to its time in /proc/PID/schedstat."""
     with cpudist.open(by_thread=True) as snapshot:
-        both = [python(BUSY, processor, SECONDS) for _ in range(2)]
-        numbers = {}
-        for process in both:
-            with ended(process) as stat:
-                numbers[process.pid] = stat
-        # The last stretch ends after the process has.
-        found = []
-
-        def all_turns():
-            # The last one ends after the process has.
-            found.extend(snapshot())
-            return all(of_thread(found, tid)[0] >= stat.turns for tid, stat in numbers.items())
-
-        wait_until(all_turns)
+        for _ in range(ROUNDS):
+            numbers = share_a_processor(processor, SECONDS)
+            time.sleep(LAST)
+            found = list(snapshot())
+            if all(of_thread(found, tid)[0] == stat.turns for tid, stat in numbers.items()):
+                break
         assert snapshot.dropped == {}
     for tid, stat in numbers.items():
         total, low, high = of_thread(found, tid)

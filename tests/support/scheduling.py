@@ -43,6 +43,11 @@ os.waitpid(child, 0)
 """
 
 
+#: How often to measure until all is seen: the machine of development has threads in which the kernel runs no programs;
+#: of a switch from such a thread no tool can know.
+ROUNDS = 6
+
+
 class Schedstat(NamedTuple):
     """A thread's nanoseconds on a processor, those of waiting for one, and how often it got one."""
 
@@ -70,6 +75,15 @@ def ended(process: subprocess.Popen[str]) -> Iterator[Schedstat]:
         yield schedstat(process.pid)
     finally:
         assert process.wait(PATIENCE) == 0
+
+
+def share_a_processor(processor: int, seconds: float) -> dict[int, Schedstat]:
+    """The last numbers of two processes, by their ids, that are busy for so long each on one processor."""
+    numbers = {}
+    for process in [python(BUSY, processor, seconds) for _ in range(2)]:
+        with ended(process) as stat:
+            numbers[process.pid] = stat
+    return numbers
 
 
 def bounds(histogram: Histogram) -> tuple[int, int]:
