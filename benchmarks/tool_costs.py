@@ -286,7 +286,7 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "chain": switches,
     "runqlen": spinning,
     "hardirqs": block_reads,
-    "softirqs": datagrams,
+    "softirqs": exchanges,
 }
 
 
