@@ -1,0 +1,165 @@
+"""Threads that leave their processor, and who wakes them: what the tools of off-CPU stacks share."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from pyebpf import InvalidValue, Struct, char, comm, field, kstack, pid, s32, u32, ustack
+from pyebpf.filters import TaskFilter
+from pyebpf.programs._scheduler import TASK_DEAD, state
+from pyebpf.tool import cgroup_option, dataclass, flag, option, tid_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf import BPF, KernelObject
+    from pyebpf.tool import Stop
+
+STACKS = 131_072
+PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
+#: include/linux/sched.h: a thread of the kernel.
+PF_KTHREAD = 0x0020_0000
+LONGEST = (1 << 63) // 1000
+
+
+class Place(Struct):
+    """A thread and where it is: numbers of stacks, below 0 for none."""
+
+    pid: u32
+    user: s32
+    kernel: s32
+    comm: str = field(char[16])
+
+
+@dataclass(frozen=True)
+class OffCpuOptions:
+    """Options of all: whose time off the processors, and how much of it at a time."""
+
+    pid: tuple[int, ...] = option(
+        "-p",
+        "--pid",
+        default=(),
+        metavar="PID[,PID]",
+        help="only these processes",
+        minimum=1,
+        maximum=PID_MAX,
+        names="process",
+    )
+    tid: int | None = tid_option()
+    cgroup: str | None = cgroup_option()
+    user_threads: bool = flag("-u", "--user-threads-only", help="no threads of the kernel")
+    kernel_threads: bool = flag("-k", "--kernel-threads-only", help="only threads of the kernel")
+    user: bool = flag("-U", "--user-stacks-only", help="only stacks of processes")
+    kernel: bool = flag("-K", "--kernel-stacks-only", help="only stacks of the kernel")
+    minimum: int = option(
+        "-m",
+        "--min-block-time",
+        default=1,
+        metavar="US",
+        help="only times of at least so many microseconds",
+        minimum=0,
+        maximum=LONGEST,
+    )
+    maximum: int | None = option(
+        "-M",
+        "--max-block-time",
+        metavar="US",
+        help="only times of at most so many microseconds",
+        minimum=0,
+        maximum=LONGEST,
+    )
+    state: int | None = option(
+        "--state",
+        metavar="BITS",
+        help="only threads in one of these states (2: uninterruptible; 0: preempted)",
+        minimum=0,
+        maximum=(1 << 32) - 1,
+    )
+    stack_storage_size: int = option(
+        "--stack-storage-size",
+        default=STACKS,
+        metavar="N",
+        help="limit of different stacks",
+        minimum=1,
+        maximum=1 << 24,
+    )
+
+    def __post_init__(self) -> None:
+        """Take one process for a tuple of one, as open(pid=42) gives it; refuse what excludes everything."""
+        given: object = self.pid
+        if given is None or isinstance(given, int):
+            object.__setattr__(self, "pid", () if given is None else (given,))
+        if self.user_threads and self.kernel_threads:
+            raise InvalidValue("no thread is of the kernel and of a process: give one of -u and -k")
+        if self.maximum is not None and self.maximum < self.minimum:
+            raise InvalidValue(f"no time is at least {self.minimum} us and at most {self.maximum} us: see -m and -M")
+
+    @property
+    def with_user(self) -> bool:
+        """Whether stacks of processes are shown."""
+        return self.user or not self.kernel
+
+    @property
+    def with_kernel(self) -> bool:
+        """Whether stacks of the kernel are shown."""
+        return self.kernel or not self.user
+
+
+class OffCpu:
+    """The threads that the options ask for, and their stacks."""
+
+    def __init__(self, bpf: BPF, options: OffCpuOptions) -> None:
+        bpf.max_stacks = options.stack_storage_size
+        self.options = options
+        self.tasks = TaskFilter(SimpleNamespace(pid=options.pid, tid=options.tid, cgroup=options.cgroup))
+
+    def wanted(self, prev: KernelObject) -> bool:
+        """In a probe at sched_switch: whether the options ask for the time of the thread that leaves its processor.
+
+        Not for the idle task's, whose pid is 0, nor for that of a thread that ends.
+        """
+        options, bits = self.options, state(prev)
+        if prev.pid == 0 or bits == TASK_DEAD:
+            return False
+        if options.user_threads and prev.flags & PF_KTHREAD:
+            return False
+        if options.kernel_threads and not prev.flags & PF_KTHREAD:
+            return False
+        if options.state is not None and not (bits & options.state if options.state else bits == 0):
+            return False
+        return self.tasks.wanted()
+
+    def counts(self, elapsed: int) -> bool:
+        """In a probe: whether -m and -M ask for a time of so many nanoseconds."""
+        if elapsed < self.options.minimum * 1000:
+            return False
+        return self.options.maximum is None or elapsed < (self.options.maximum + 1) * 1000
+
+    def here(self) -> Place:
+        """In a probe: the current thread and its stacks."""
+        return Place(
+            pid=pid(),
+            user=ustack() if self.options.with_user else -1,
+            kernel=kstack() if self.options.with_kernel else -1,
+            comm=comm(),
+        )
+
+
+def totals(bpf: BPF, stop: Stop) -> Iterator[tuple[Any, int]]:
+    """The keys that the map `totals` has at the stop, each with its microseconds, the longest time first."""
+    stop.wait()
+    # After Ctrl-C there is little time for names: the longest have them first.
+    for key, nanoseconds in sorted(bpf["totals"].interval().items(), key=lambda item: -item[1]):
+        yield key, nanoseconds // 1000
+    bpf.stacks.release()
+
+
+def stacks(bpf: BPF, options: OffCpuOptions, place: Place) -> dict[str, Any]:
+    """What a `Stack` or a `StackPart` says of a place: None for stacks that were not asked for."""
+    return {
+        "comm": place.comm,
+        "pid": place.pid,
+        "user": bpf.stacks.user(place.user, place.pid) if options.with_user else None,
+        "kernel": bpf.stacks.kernel(place.kernel) if options.with_kernel else None,
+    }
