@@ -5,7 +5,7 @@ four. The chain ends at a thread that was not woken while tracing, and at a wake
 of the thread that was interrupted. Microseconds from the sleep until the thread runs again are printed at the end: as
 text, folded lines, a flame graph or a speedscope file.
 
-Overhead: two stacks for each wakeup on the machine, and two for each sleep of the threads that are traced, 2 us each
+Overhead: two stacks for each wakeup on the machine, and two for each sleep of the threads that are traced, 1 us each
 time; 0.1 us for other context switches.
 """
 
@@ -127,8 +127,8 @@ TOOL = StackTool(
     examples=(
         Example("chain 10", "all threads, for ten seconds"),
         Example("chain -p 181 --depth 2 30", "process 181, its wakers and theirs"),
-        Example("chain -u --svg out.svg 30", "a chain graph, without kernel threads"),
-        Example("chain -m 10000 -K -f 5", "sleeps of 10 ms, the kernel's stacks, folded"),
+        Example("chain -u --svg out.svg 30", "a chain graph, no kernel threads"),
+        Example("chain -m 10000 -K -f 5", "10 ms and more, kernel stacks, folded"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: chain.open(pid=42)

@@ -3,7 +3,7 @@
 Handlers are those of devices, as the ends of the lines of /proc/interrupts name them. Interrupts that processors have
 of their own, as for timers and for each other, have none.
 
-Overhead: 0.2 us for each interrupt; the kernel's cost of reaching a probe comes on top.
+Overhead: 0.5 us for each interrupt; the kernel's cost of reaching a probe comes on top.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Microseconds are added up by thread name, process and stacks, and printed at the end: as text, folded lines, a flame
 graph or a speedscope file. Time that began before tracing did is left out, and so is what has not ended at its end.
 
-Overhead: two stacks for each context switch of the threads that are traced, 2 us; 0.1 us for those of others. Choose
+Overhead: two stacks for each context switch of the threads that are traced, 1 us; 0.1 us for those of others. Choose
 processes (-p) on a machine that switches often.
 """
 
@@ -72,9 +72,9 @@ TOOL = StackTool(
     examples=(
         Example("offcputime 10", "all threads, for ten seconds"),
         Example("offcputime -p 181 -df 30", "process 181, folded lines"),
-        Example("offcputime -u --svg out.svg 30", "a flame graph, without kernel threads"),
-        Example("offcputime -K -m 10000 5", "the kernel's stacks, of 10 ms and more"),
-        Example("offcputime --state 2 5", "in uninterruptible sleep, as for disks"),
+        Example("offcputime -u --svg out.svg 30", "a flame graph, no kernel threads"),
+        Example("offcputime -K -m 10000 5", "kernel stacks, 10 ms and more"),
+        Example("offcputime --state 2 5", "sleep that signals do not end"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: offcputime.open(pid=42)

@@ -4,8 +4,8 @@ Microseconds from a thread's sleep until it runs again are added up by both thre
 printed at the end: as text, folded lines, a flame graph or a speedscope file. Sleeps that began before tracing did are
 left out.
 
-Overhead: two stacks for each sleep and two for each wakeup of the threads that are traced, 4 us; 0.1 us for other
-context switches.
+Overhead: two stacks for each sleep and two for each wakeup of the threads that are traced, 1 us each time; 0.1 us for
+other context switches.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ TOOL = StackTool(
     examples=(
         Example("offwaketime 10", "all threads, for ten seconds"),
         Example("offwaketime -p 181 -f 30", "process 181, folded lines"),
-        Example("offwaketime -u --svg out.svg 30", "a flame graph, without kernel threads"),
-        Example("offwaketime -m 10000 -K 5", "sleeps of 10 ms, the kernel's stacks"),
+        Example("offwaketime -u --svg out.svg 30", "a flame graph, no kernel threads"),
+        Example("offwaketime -m 10000 -K 5", "10 ms and more, kernel stacks"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: offwaketime.open(pid=42)

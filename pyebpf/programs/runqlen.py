@@ -3,7 +3,7 @@
 Each processor is sampled 99 times a second, also when it is idle. With -O the share of samples in which threads waited
 is printed instead.
 
-Overhead: 0.1 us a sample, and the timer's interrupt: at 99 Hz less than 0.1% of each processor.
+Overhead: 0.4 us a sample, and the timer's interrupt: at 99 Hz less than 0.1% of each processor.
 """
 
 from __future__ import annotations

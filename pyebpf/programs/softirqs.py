@@ -2,7 +2,7 @@
 
 Kinds are those of /proc/softirqs. What interrupts a soft interrupt is part of its time.
 
-Overhead: 0.2 us for each soft interrupt; the kernel's cost of reaching a probe comes on top.
+Overhead: 0.1 us for each soft interrupt; the kernel's cost of reaching a probe comes on top.
 """
 
 from __future__ import annotations

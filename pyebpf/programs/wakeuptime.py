@@ -4,7 +4,7 @@ Microseconds from the sleep of a thread to its wakeup are added up by both threa
 of the one that wakes. Printed at the end: as text, folded lines, a flame graph or a speedscope file. Sleeps that began
 before tracing did are left out.
 
-Overhead: two stacks for each wakeup of the threads that are traced, 2 us, and 0.1 us for each context switch.
+Overhead: two stacks for each wakeup of the threads that are traced, 1 us, and 0.1 us for each context switch.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ TOOL = StackTool(
     examples=(
         Example("wakeuptime 10", "all threads, for ten seconds"),
         Example("wakeuptime -p 181 -f 30", "who wakes process 181, folded lines"),
-        Example("wakeuptime -u --svg out.svg 30", "a flame graph, without kernel threads"),
-        Example("wakeuptime -m 10000 -K 5", "sleeps of 10 ms, the kernel's stacks"),
+        Example("wakeuptime -u --svg out.svg 30", "a flame graph, no kernel threads"),
+        Example("wakeuptime -m 10000 -K 5", "10 ms and more, kernel stacks"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: wakeuptime.open(pid=42)

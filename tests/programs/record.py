@@ -35,6 +35,12 @@ VARIANTS = (
     "netsize --netns /proc/self/ns/net",
     "nettxlat --devices -a",
     "tcplife -p 7 -L 1,2 -D 3,4",
+    "cpudist -O -I -p 7",
+    "runqslower -t 7 20000",
+    "offcputime -u -t 7 --state 2 -M 9",
+    "wakeuptime -k -U",
+    "hardirqs -c 0 -N",
+    "softirqs -c 0 -N",
 )
 #: What a tool says of a driver that is not there, or of an option that a kernel is too old for: that is a fact, too.
 LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet")

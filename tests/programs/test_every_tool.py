@@ -166,13 +166,14 @@ OPTIONAL = {"sum", "parts"}
 
 
 def options_of(tool):
-    """Those of each command line of the tool, and with each flag that they leave out."""
+    """Those of each command line of the tool, and with each flag that they leave out, unless that is refused."""
     for owner, options in LINES.values():
         if owner is tool:
             yield options
             for field in fields(tool.options):
                 if getattr(options, field.name) is False:
-                    yield replace(options, **{field.name: True})
+                    with contextlib.suppress(InvalidValue):
+                        yield replace(options, **{field.name: True})
 
 
 def test_the_library_opens_by_the_module(tool):
