@@ -32,7 +32,7 @@ class InterruptOptions:
 
 
 class Interrupts:
-    """What the options ask for, by a key."""
+    """Totals, histograms or counts by a key, as the options ask for them."""
 
     def __init__(self, bpf: BPF, options: InterruptOptions, key: type[Struct]) -> None:
         self.options = options

@@ -23,7 +23,7 @@ PF_KTHREAD = 0x0020_0000
 LONGEST = (1 << 63) // 1000
 
 
-class Place(Struct):
+class ThreadStacks(Struct):
     """A thread and where it is: numbers of stacks, below 0 for none."""
 
     pid: u32
@@ -136,9 +136,9 @@ class OffCpu:
             return False
         return self.options.maximum is None or elapsed < (self.options.maximum + 1) * 1000
 
-    def here(self) -> Place:
+    def here(self) -> ThreadStacks:
         """In a probe: the current thread and its stacks."""
-        return Place(
+        return ThreadStacks(
             pid=pid(),
             user=ustack() if self.options.with_user else -1,
             kernel=kstack() if self.options.with_kernel else -1,
@@ -155,11 +155,11 @@ def totals(bpf: BPF, stop: Stop) -> Iterator[tuple[Any, int]]:
     bpf.stacks.release()
 
 
-def stacks(bpf: BPF, options: OffCpuOptions, place: Place) -> dict[str, Any]:
-    """What a `Stack` or a `StackPart` says of a place: None for stacks that were not asked for."""
+def stacks(bpf: BPF, options: OffCpuOptions, thread: ThreadStacks) -> dict[str, Any]:
+    """Arguments of a `Stack` or a `StackPart` that shows a thread: None for stacks that were not asked for."""
     return {
-        "comm": place.comm,
-        "pid": place.pid,
-        "user": bpf.stacks.user(place.user, place.pid) if options.with_user else None,
-        "kernel": bpf.stacks.kernel(place.kernel) if options.with_kernel else None,
+        "comm": thread.comm,
+        "pid": thread.pid,
+        "user": bpf.stacks.user(thread.user, thread.pid) if options.with_user else None,
+        "kernel": bpf.stacks.kernel(thread.kernel) if options.with_kernel else None,
     }

@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, RawTracepointContext, Struct, helpers, now, u64
-from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, Place, stacks, totals
+from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, ThreadStacks, stacks, totals
 from pyebpf.programs._scheduler import TASK_DEAD, THREADS, forget, is_preempted, state
 from pyebpf.tool import Example, Stack, StackPart, StackTool, Stop, dataclass, option
 
@@ -30,16 +30,16 @@ INTERRUPT = re.compile(r"asm_(sysvec_\w+|common_interrupt)|el[01][ht]?_?(32_|64_
 class Wakers(Struct):
     """Those who woke each other until one woke a thread, that one first; `comm` is empty where there is none."""
 
-    first: Place
-    second: Place
-    third: Place
-    fourth: Place
+    first: ThreadStacks
+    second: ThreadStacks
+    third: ThreadStacks
+    fourth: ThreadStacks
 
 
 class Chain(Struct):
     """Key of the times: where a thread slept, and who woke it."""
 
-    place: Place
+    thread: ThreadStacks
     wakers: Wakers
 
 
@@ -47,7 +47,7 @@ class Slept(Struct):
     """A thread that sleeps: since when, and where."""
 
     time: u64
-    place: Place
+    thread: ThreadStacks
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def build(options: Options) -> BPF:
     # Unlike sched_wakeup it always runs in the thread that wakes, or in an interrupt of it.
     @bpf.btf_tracepoint("sched_waking")
     def on_waking(p: KernelObject) -> None:
-        nobody = Place(pid=0, user=-1, kernel=-1, comm="")
+        nobody = ThreadStacks(pid=0, user=-1, kernel=-1, comm="")
         before = woken.get(helpers.get_current_pid_tgid() & 0xFFFFFFFF)
         if before is None:
             woken[p.pid] = Wakers(first=threads.here(), second=nobody, third=nobody, fourth=nobody)
@@ -81,14 +81,14 @@ def build(options: Options) -> BPF:
         if state(prev) == TASK_DEAD:
             del woken[prev.pid]
         elif not is_preempted(ctx) and threads.wanted(prev):
-            sleeping[prev.pid] = Slept(time=now(), place=threads.here())
+            sleeping[prev.pid] = Slept(time=now(), thread=threads.here())
         one = sleeping.get(number)
         if one is None:
             return
         elapsed = now() - one.time
         wakers = woken.get(number)
         if wakers is not None and threads.counts(elapsed):
-            times[Chain(place=one.place, wakers=wakers)] += elapsed
+            times[Chain(thread=one.thread, wakers=wakers)] += elapsed
         del sleeping[number]
 
     return bpf
@@ -99,13 +99,13 @@ def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
     for chain, microseconds in totals(bpf, stop):
         wakers = chain.wakers
         parts = []
-        for place in (wakers.first, wakers.second, wakers.third, wakers.fourth)[: options.depth]:
-            if not place.comm:
+        for thread in (wakers.first, wakers.second, wakers.third, wakers.fourth)[: options.depth]:
+            if not thread.comm:
                 break
-            parts.append(StackPart("waker", **stacks(bpf, options, place)))
-            if any(INTERRUPT.fullmatch(frame.name) for frame in bpf.stacks.kernel(place.kernel)):
+            parts.append(StackPart("waker", **stacks(bpf, options, thread)))
+            if any(INTERRUPT.fullmatch(frame.name) for frame in bpf.stacks.kernel(thread.kernel)):
                 break
-        yield Stack(microseconds, **stacks(bpf, options, chain.place), parts=tuple(parts))
+        yield Stack(microseconds, **stacks(bpf, options, chain.thread), parts=tuple(parts))
 
 
 def reset(bpf: BPF) -> None:

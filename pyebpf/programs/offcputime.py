@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, RawTracepointContext, Struct, now, u64
-from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, Place, stacks, totals
+from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, ThreadStacks, stacks, totals
 from pyebpf.programs._scheduler import THREADS, forget
 from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass
 
@@ -24,7 +24,7 @@ class Left(Struct):
     """A thread that is off the processors: since when, and where it left."""
 
     time: u64
-    place: Place
+    thread: ThreadStacks
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ def build(options: Options) -> BPF:
     bpf = BPF()
     threads = OffCpu(bpf, options)
     left = bpf.hash(key=u64, value=Left, size=THREADS, name="began")
-    times = bpf.hash(key=Place, value=u64, size=options.stack_storage_size, name="totals")
+    times = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size, name="totals")
 
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:
         if threads.wanted(ctx.prev):
-            left[ctx.prev.pid] = Left(time=now(), place=threads.here())
+            left[ctx.prev.pid] = Left(time=now(), thread=threads.here())
         one = left.get(ctx.next.pid)
         if one is not None:
             elapsed = now() - one.time
             if threads.counts(elapsed):
-                times[one.place] += elapsed
+                times[one.thread] += elapsed
             del left[ctx.next.pid]
 
     return bpf
@@ -55,8 +55,8 @@ def build(options: Options) -> BPF:
 
 def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
     """The stacks with their time until the stop, since the call before, the longest first."""
-    for place, microseconds in totals(bpf, stop):
-        yield Stack(microseconds, **stacks(bpf, options, place))
+    for thread, microseconds in totals(bpf, stop):
+        yield Stack(microseconds, **stacks(bpf, options, thread))
 
 
 TOOL = StackTool(

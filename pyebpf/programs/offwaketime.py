@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, RawTracepointContext, Struct, now, u64
-from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, Place, stacks, totals
+from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, ThreadStacks, stacks, totals
 from pyebpf.programs._scheduler import THREADS, forget, is_preempted
 from pyebpf.tool import Example, Stack, StackPart, StackTool, Stop, dataclass
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Wakeup(Struct):
     """Key of the times: where a thread slept, and where the one was that woke it."""
 
-    place: Place
-    waker: Place
+    thread: ThreadStacks
+    waker: ThreadStacks
 
 
 class Slept(Struct):
@@ -51,8 +51,8 @@ def build(options: Options) -> BPF:
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:
         if not is_preempted(ctx) and threads.wanted(ctx.prev):
-            nobody = Place(pid=0, user=-1, kernel=-1, comm="")
-            sleeping[ctx.prev.pid] = Slept(time=now(), woken=0, wakeup=Wakeup(place=threads.here(), waker=nobody))
+            nobody = ThreadStacks(pid=0, user=-1, kernel=-1, comm="")
+            sleeping[ctx.prev.pid] = Slept(time=now(), woken=0, wakeup=Wakeup(thread=threads.here(), waker=nobody))
         one = sleeping.get(ctx.next.pid)
         if one is not None:
             elapsed = now() - one.time
@@ -75,7 +75,7 @@ def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
     """The stacks of sleeps, with those of who woke, and the time until the stop, the longest first."""
     for wakeup, microseconds in totals(bpf, stop):
         waker = StackPart("waker", **stacks(bpf, options, wakeup.waker))
-        yield Stack(microseconds, **stacks(bpf, options, wakeup.place), parts=(waker,))
+        yield Stack(microseconds, **stacks(bpf, options, wakeup.thread), parts=(waker,))
 
 
 TOOL = StackTool(

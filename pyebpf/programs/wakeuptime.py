@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, RawTracepointContext, Struct, char, field, now, pid, u32, u64
-from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, Place, stacks, totals
+from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, ThreadStacks, stacks, totals
 from pyebpf.programs._scheduler import THREADS, forget, is_preempted
 from pyebpf.tool import Example, Stack, StackPart, StackTool, Stop, dataclass
 
@@ -30,7 +30,7 @@ class Slept(Struct):
 class Wakeup(Struct):
     """Key of the times: who woke whom."""
 
-    waker: Place
+    waker: ThreadStacks
     target_pid: u32
     target_comm: str = field(char[16])
 
