@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import InvalidValue, Struct, char, field, has_field, u32
+from pyebpf.in_flight import InFlight
 from pyebpf.tool import dataclass, flag, milliseconds_option, pid_option, time_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf import BPF, KernelObject
 
 #: include/linux/sched.h: the state of a thread that leaves its processor for good.
@@ -51,6 +54,32 @@ def is_preempted(ctx: Any) -> Any:
     return (ctx.preempt or state(ctx.prev) == 0) and ctx.prev.pid != 0
 
 
+class Waits:
+    """Waits for a processor: from a thread's wakeup, or from when another takes its processor, until it runs.
+
+    `wanted` says in a probe whether a thread's waits are asked for.
+    """
+
+    def __init__(self, bpf: BPF, wanted: Callable[[KernelObject], bool]) -> None:
+        self.wanted = wanted
+        self.waits = waits = InFlight(bpf, size=THREADS, name="began")
+
+        @bpf.btf_tracepoint("sched_wakeup", "sched_wakeup_new")
+        def on_wakeup(p: KernelObject) -> None:
+            if wanted(p):
+                waits.start(p.pid)
+
+    def end(self, ctx: Any) -> int | None:
+        """In a probe at sched_switch: nanoseconds that the thread that gets the processor waited for it, if seen."""
+        prev = ctx.prev
+        if is_preempted(ctx):
+            if self.wanted(prev):
+                self.waits.start(prev.pid)
+        elif state(prev) == TASK_DEAD:
+            self.waits.cancel(prev.pid)
+        return self.waits.end(ctx.next.pid)
+
+
 @dataclass(frozen=True)
 class DurationOptions:
     """Options of histograms: whose durations, and how to group and show them."""
@@ -59,17 +88,17 @@ class DurationOptions:
     by_process: bool = flag("-P", "--pids", help="a histogram for each process")
     by_thread: bool = flag("-L", "--tids", help="a histogram for each thread")
     milliseconds: bool = milliseconds_option()
+    #: An option of runqlat alone.
+    by_namespace = False
 
     def __post_init__(self) -> None:
         """Refuse two ways to group."""
         if sum((self.by_process, self.by_thread, self.by_namespace)) > 1:
             raise InvalidValue("histograms are grouped in one way: give one of -P, -L and --pidnss")
 
-    by_namespace = False
-
 
 class Durations:
-    """Histograms as the options ask for them, by the name of duration: one, or one for each process or the like."""
+    """Histograms as the options ask for them: one, or one for each process or the like. Their map is `duration`."""
 
     def __init__(self, bpf: BPF, options: DurationOptions) -> None:
         self.pid = options.pid

@@ -9,9 +9,8 @@ on top.
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, RawTracepointContext
-from pyebpf.in_flight import InFlight
-from pyebpf.programs._scheduler import TASK_DEAD, THREADS, DurationOptions, Durations, forget, is_preempted, state
+from pyebpf import BPF, RawTracepointContext
+from pyebpf.programs._scheduler import DurationOptions, Durations, Waits, forget
 from pyebpf.tool import Example, SummaryTool, dataclass, flag, histograms_of
 
 
@@ -25,24 +24,14 @@ class Options(DurationOptions):
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
-    waits, latency = InFlight(bpf, size=THREADS, name="began"), Durations(bpf, options)
-
-    @bpf.btf_tracepoint("sched_wakeup", "sched_wakeup_new")
-    def on_wakeup(p: KernelObject) -> None:
-        if latency.wanted(p):
-            waits.start(p.pid)
+    latency = Durations(bpf, options)
+    waits = Waits(bpf, latency.wanted)
 
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:
-        prev, task = ctx.prev, ctx.next
-        if is_preempted(ctx):
-            if latency.wanted(prev):
-                waits.start(prev.pid)
-        elif state(prev) == TASK_DEAD:
-            waits.cancel(prev.pid)
-        elapsed = waits.end(task.pid)
+        elapsed = waits.end(ctx)
         if elapsed is not None:
-            latency.add(task, elapsed)
+            latency.add(ctx.next, elapsed)
 
     return bpf
 

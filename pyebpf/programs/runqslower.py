@@ -10,8 +10,7 @@ on top.
 from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, RawTracepointContext, Struct, char, field, now, u32, u64
-from pyebpf.in_flight import InFlight
-from pyebpf.programs._scheduler import TASK_DEAD, THREADS, forget, is_preempted, state
+from pyebpf.programs._scheduler import Waits, forget
 from pyebpf.tool import Column, EventTool, Example, argument, dataclass, events_of, flag, pid_option, tid_option
 
 
@@ -40,25 +39,17 @@ class Options:
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
-    waits, slow = InFlight(bpf, size=THREADS, name="began"), bpf.ringbuf(Wait, name="waits")
+    slow = bpf.ringbuf(Wait, name="waits")
 
     def wanted(task: KernelObject) -> bool:
         return (options.pid is None or task.tgid == options.pid) and (options.tid is None or task.pid == options.tid)
 
-    @bpf.btf_tracepoint("sched_wakeup", "sched_wakeup_new")
-    def on_wakeup(p: KernelObject) -> None:
-        if wanted(p):
-            waits.start(p.pid)
+    waits = Waits(bpf, wanted)
 
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:
         prev, task = ctx.prev, ctx.next
-        if is_preempted(ctx):
-            if wanted(prev):
-                waits.start(prev.pid)
-        elif state(prev) == TASK_DEAD:
-            waits.cancel(prev.pid)
-        elapsed = waits.end(task.pid)
+        elapsed = waits.end(ctx)
         if elapsed is not None and elapsed >= options.min_us * 1000:
             slow.emit(
                 Wait(
