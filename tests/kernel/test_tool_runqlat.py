@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.errors import InvalidValue
-from pyebpf.programs import runqlat
+from pyebpf.programs import _scheduler, runqlat
 from tests.support.command import pyebpf, running
 from tests.support.scheduling import HOG, ROUNDS, of_thread, python, share_a_processor
 
@@ -94,3 +94,15 @@ def test_namespaces_and_what_is_refused():
     done = pyebpf("runqlat", "-P", "-L")
     assert (done.returncode, done.stdout) == (2, "")
     assert "give one of -P, -L and --pidnss" in done.stderr
+
+
+def test_waits_that_find_no_room(monkeypatch, processor):
+    """Are counted as dropped, in words; those of the threads that are followed are counted."""
+    monkeypatch.setattr(_scheduler, "THREADS", 1)
+    with runqlat.open() as snapshot:
+        share_a_processor(processor, SECONDS)
+        found = list(snapshot())
+        (reason,) = snapshot.dropped
+        assert snapshot.dropped[reason] > 0
+    assert reason.startswith("waits of further threads")
+    assert sum(each.total for each in found) > 0
