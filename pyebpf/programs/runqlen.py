@@ -53,7 +53,7 @@ def waiting(queue: KernelObject) -> Any:
     """In a probe: how many threads of a processor wait for it, of all scheduling classes."""
     length = queue.nr_running
     # Threads that sleep may stay in the queue for a while. Since Linux commits 76f2f783294d ("sched/eevdf: More PELT vs
-    # DELAYED_DEQUEUE") (in v6.12) and c2a295bffeaf ("sched/fair: Add new cfs_rq.h_nr_runnable") (in v6.14).
+    # DELAYED_DEQUEUE") (in v6.13) and c2a295bffeaf ("sched/fair: Add new cfs_rq.h_nr_runnable") (in v6.14).
     if has_field("struct cfs_rq", "h_nr_runnable"):
         length -= queue.cfs.h_nr_queued - queue.cfs.h_nr_runnable
     elif has_field("struct cfs_rq", "h_nr_delayed"):
