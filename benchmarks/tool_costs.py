@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,14 @@ def opens() -> None:
     """Of a file that is there."""
     for _ in range(EVENTS):
         os.close(os.open("/dev/null", os.O_RDONLY))
+
+
+def executions() -> None:
+    """Of a program that ends at once, and as many that are not there."""
+    for _ in range(EVENTS // 10):
+        subprocess.run(["/bin/true"], check=True)
+        with suppress(FileNotFoundError):
+            subprocess.run(["/no/such"], check=True)
 
 
 def connections() -> None:
@@ -224,6 +233,7 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "syscount -P": system_calls,
     "syscount -L": system_calls,
     "opensnoop": opens,
+    "execsnoop -x": executions,
     "tcpdrop": refused_connections,
     "tcpaccept": connections,
     "tcpconnect": connections,
