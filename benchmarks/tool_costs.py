@@ -56,6 +56,12 @@ def executions() -> None:
             subprocess.run(["/no/such"], check=True)
 
 
+def signals() -> None:
+    """That only ask whether this process is there."""
+    for _ in range(EVENTS):
+        os.kill(os.getpid(), 0)
+
+
 def connections() -> None:
     """Over loopback, accepted and closed."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -234,6 +240,8 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "syscount -L": system_calls,
     "opensnoop": opens,
     "execsnoop -x": executions,
+    "exitsnoop": executions,
+    "killsnoop": signals,
     "tcpdrop": refused_connections,
     "tcpaccept": connections,
     "tcpconnect": connections,
