@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -60,6 +61,20 @@ def signals() -> None:
     """That only ask whether this process is there."""
     for _ in range(EVENTS):
         os.kill(os.getpid(), 0)
+
+
+def status_calls() -> None:
+    """Of a file that is there."""
+    for _ in range(EVENTS):
+        Path("/dev/null").stat()
+
+
+def threads() -> None:
+    """That end at once."""
+    for _ in range(EVENTS):
+        thread = threading.Thread(target=str)
+        thread.start()
+        thread.join()
 
 
 def connections() -> None:
@@ -242,6 +257,8 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "execsnoop -x": executions,
     "exitsnoop": executions,
     "killsnoop": signals,
+    "statsnoop": status_calls,
+    "threadsnoop": threads,
     "tcpdrop": refused_connections,
     "tcpaccept": connections,
     "tcpconnect": connections,

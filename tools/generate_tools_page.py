@@ -32,8 +32,8 @@ overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `p
 CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
     "Disks (chapter 9)": ("biolatency", "nvmelatency"),
-    "Processes": ("execsnoop", "exitsnoop", "killsnoop"),
-    "Processors, files and system calls": ("profile", "opensnoop", "syscount", "funccount"),
+    "Processes": ("execsnoop", "exitsnoop", "killsnoop", "threadsnoop", "bashreadline"),
+    "Processors, files and system calls": ("profile", "opensnoop", "statsnoop", "syscount", "funccount"),
 }
 #: The sections of tools that do not declare theirs.
 SECTIONS = {"tcplife": "10.3.13"}
