@@ -33,7 +33,7 @@ CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
     "Disks (chapter 9)": ("biolatency", "nvmelatency"),
     "Processes": ("execsnoop", "exitsnoop", "killsnoop", "threadsnoop", "bashreadline"),
-    "Processors, files and system calls": ("profile", "opensnoop", "statsnoop", "syscount", "funccount"),
+    "Processors, files and system calls": ("profile", "opensnoop", "statsnoop", "syscount", "funccount", "funclatency"),
 }
 #: The sections of tools that do not declare theirs.
 SECTIONS = {"tcplife": "10.3.13"}
