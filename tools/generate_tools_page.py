@@ -33,7 +33,7 @@ CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
     "Disks (chapter 9)": ("biolatency", "nvmelatency"),
     "Processes": ("execsnoop", "exitsnoop", "killsnoop", "threadsnoop", "bashreadline"),
-    "Memory": ("memleak",),
+    "Memory": ("oomkill", "memleak", "drsnoop"),
     "Processors, files and system calls": ("profile", "opensnoop", "statsnoop", "syscount", "funccount", "funclatency"),
 }
 #: The sections of tools that do not declare theirs.
