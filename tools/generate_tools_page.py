@@ -34,7 +34,18 @@ CHAPTERS = {
     "Disks (chapter 9)": ("biolatency", "nvmelatency"),
     "Processes": ("execsnoop", "exitsnoop", "killsnoop", "threadsnoop", "bashreadline"),
     "Memory": ("oomkill", "memleak", "drsnoop"),
-    "Processors, files and system calls": ("profile", "opensnoop", "statsnoop", "syscount", "funccount", "funclatency"),
+    "Processors, files and system calls": (
+        "profile",
+        "opensnoop",
+        "statsnoop",
+        "filelife",
+        "vfsstat",
+        "filetype",
+        "cachestat",
+        "syscount",
+        "funccount",
+        "funclatency",
+    ),
 }
 #: The sections of tools that do not declare theirs.
 SECTIONS = {"tcplife": "10.3.13"}
