@@ -22,7 +22,7 @@ ACCESSED, ADDED, DIRTIED, BUFFERS_DIRTIED = range(4)
 
 @dataclass(frozen=True)
 class Cache(Record):
-    """What the page cache did in an interval, in pages, and its size in bytes; `ratio` is None if nothing was used."""
+    """Counts of the page cache in an interval, in pages, and its size in bytes; `ratio` is None if nothing was used."""
 
     hits: int
     misses: int

@@ -105,7 +105,7 @@ def build(options: Options) -> BPF:
 
 
 def snapshot(bpf: BPF, options: Options) -> Iterator[Leak]:
-    """What is allocated now, by stack, the most bytes last."""
+    """Allocations that are not freed, by stack, the most bytes last."""
     latest = time.monotonic_ns() - options.older * 1_000_000
     by_number: dict[int, tuple[int, int]] = {}
     for each in bpf["allocations"].values():
