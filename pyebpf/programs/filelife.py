@@ -44,8 +44,8 @@ def build(options: Options) -> BPF:
         time, age = now(), now() - began
         del created[dentry]
         if tasks.wanted():
-            name = kernel_string(dentry.d_name.name)
-            deleted.emit(Deleted(time=time, age=age, pid=pid(), comm=comm(), file=name))
+            file = dentry.d_name.name
+            deleted.emit(Deleted(time=time, age=age, pid=pid(), comm=comm(), file=kernel_string(file)))
 
     return bpf
 

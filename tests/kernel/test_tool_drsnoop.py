@@ -9,7 +9,7 @@ import pytest
 
 from pyebpf.programs import drsnoop
 from tests.support.command import running
-from tests.support.loop import loop_device
+from tests.support.loop import CONTROL, loop_device
 from tests.support.memory import memory_group
 from tests.support.needs import needs
 
@@ -24,7 +24,7 @@ with open({!r}, "rb") as file:
 
 @pytest.fixture
 def group():
-    needs("attach:tp_btf")
+    needs("attach:tp_btf", f"setting:{CONTROL}")
     with memory_group() as made:
         made.limit(LIMIT)
         yield made

@@ -11,8 +11,8 @@ import pytest
 
 from pyebpf.programs import cachestat, filetype, vfsstat
 from tests.support.command import running
-from tests.support.loop import loop_device
-from tests.support.needs import needs_functions
+from tests.support.loop import CONTROL, loop_device
+from tests.support.needs import needs, needs_functions
 
 READS, WRITES, SYNCS, FILES, FOLDERS = 23, 17, 5, 7, 3
 
@@ -137,6 +137,7 @@ def test_filetype(folder):
 
 def test_cachestat(tmp_path):
     """A disk that is read the first time is misses, the second time hits; what is written to it is dirty."""
+    needs(f"setting:{CONTROL}")
     size = 8 << 20
     with loop_device(tmp_path / "disk", size=size) as device, cachestat.open() as snapshot:
         file = os.open(device.path, os.O_RDWR)
