@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,34 @@ def opens() -> None:
     """Of a file that is there."""
     for _ in range(EVENTS):
         os.close(os.open("/dev/null", os.O_RDONLY))
+
+
+def executions() -> None:
+    """Of a program that ends at once, and as many that are not there."""
+    for _ in range(EVENTS // 10):
+        subprocess.run(["/bin/true"], check=True)
+        with suppress(FileNotFoundError):
+            subprocess.run(["/no/such"], check=True)
+
+
+def signals() -> None:
+    """That only ask whether this process is there."""
+    for _ in range(EVENTS):
+        os.kill(os.getpid(), 0)
+
+
+def status_calls() -> None:
+    """Of a file that is there."""
+    for _ in range(EVENTS):
+        Path("/dev/null").stat()
+
+
+def threads() -> None:
+    """That end at once."""
+    for _ in range(EVENTS):
+        thread = threading.Thread(target=str)
+        thread.start()
+        thread.join()
 
 
 def connections() -> None:
@@ -247,6 +276,11 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "syscount -P": system_calls,
     "syscount -L": system_calls,
     "opensnoop": opens,
+    "execsnoop -x": executions,
+    "exitsnoop": executions,
+    "killsnoop": signals,
+    "statsnoop": status_calls,
+    "threadsnoop": threads,
     "tcpdrop": refused_connections,
     "tcpaccept": connections,
     "tcpconnect": connections,

@@ -32,7 +32,7 @@ overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `p
 CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
     "Disks (chapter 9)": ("biolatency", "nvmelatency"),
-    "Processors, files and system calls": (
+    "Processors": (
         "profile",
         "runqlat",
         "runqslower",
@@ -44,9 +44,19 @@ CHAPTERS = {
         "chain",
         "hardirqs",
         "softirqs",
+    ),
+    "Processes": ("execsnoop", "exitsnoop", "killsnoop", "threadsnoop", "bashreadline"),
+    "Memory": ("oomkill", "memleak", "drsnoop"),
+    "Files, system calls and functions": (
         "opensnoop",
+        "statsnoop",
+        "filelife",
+        "vfsstat",
+        "filetype",
+        "cachestat",
         "syscount",
         "funccount",
+        "funclatency",
     ),
 }
 #: The sections of tools that do not declare theirs.

@@ -198,6 +198,8 @@ class _ReturnContext(ProgramContext[Any]):
         return typed.with_ssa_values((self._kept[name],))
 
     def attribute(self, p: ProgramBuilder, name: str) -> object:
+        if name == sessions.COOKIE and self._call.key is CallKey.USER_FRAME:
+            return self._returned.attribute(p, name)  # the number of the function: the return has the entry's
         p.fail(f"ctx.{name}: of a call only parameters are kept from its entry: make {name} one, def probe({name}, …)")
 
 

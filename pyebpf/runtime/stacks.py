@@ -62,6 +62,11 @@ class Stacks(StackTraceMap):
         with self._alone():
             return _missed(number) or self._symbols.user_frames(pid, addresses)
 
+    def user_function(self, address: int, pid: int) -> Frame:
+        """The function of process `pid` at an address, such as a pointer to a function that an argument had."""
+        with self._alone():
+            return self._symbols.user_frames(pid, (address,))[0]
+
     def hurry(self, patience: Callable[[], float]) -> None:
         """Name frames by what is known already, once this gives 0 or less: no more files are read."""
         self._symbols.processes.hurry(patience)

@@ -1,0 +1,106 @@
+"""File status calls: a line for each, with the process, the path and the error.
+
+Traces stat(2), lstat(2), fstatat(2), statx(2) and statfs(2). The path is read when the call returns, because at entry
+its page may not be in memory yet. Calls that name no path, as those of fstat(3), are left out. Paths longer than 255
+bytes are cut.
+
+Overhead: two probes and a copy of the path for each of these calls.
+"""
+
+from __future__ import annotations
+
+from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, ptr, s32, tid, u32, u64, user_string
+from pyebpf.filters import TaskFilter
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option
+
+AT_FDCWD = -100
+
+
+class Stat(Struct):
+    """A call that returned: `result` is 0 or an error number negated; time in nanoseconds.
+
+    `directory` is the descriptor that a relative path begins at, or AT_FDCWD.
+    """
+
+    time: u64
+    pid: u32
+    tid: u32
+    directory: s32
+    result: s32
+    comm: str = field(char[16])
+    path: str = field(char[256])
+
+    @property
+    def error(self) -> str | None:
+        """The error's name, None without one."""
+        return errno_name(-self.result) if self.result < 0 else None
+
+    @property
+    def directory_fd(self) -> int | None:
+        """The descriptor of the directory that a relative path begins at, None if that is the working directory."""
+        return None if self.directory == AT_FDCWD else self.directory
+
+
+@dataclass(frozen=True)
+class Options(TaskOptions):
+    """Options: which calls to report."""
+
+    failed: bool = failures_option("only failed calls")
+
+
+def build(options: Options) -> BPF:
+    """The probes and the buffer; nothing is loaded yet."""
+    bpf, tasks = BPF(), TaskFilter(options)
+    stats = bpf.ringbuf(Stat, name="stats", size=1 << 22)  # 13,000
+
+    def report(directory: int, path: ptr[char], result: int) -> None:
+        if not tasks.wanted() or (options.failed and result == 0):
+            return
+        call = Stat(
+            time=now(), pid=pid(), tid=tid(), directory=directory, result=result, comm=comm(), path=user_string(path)
+        )
+        if call.path:
+            stats.emit(call)
+
+    @bpf.system_call("newstat", "newlstat", optional=True)  # arm64 has newfstatat alone
+    def on_stat(filename: ptr[char], retval: int) -> None:
+        report(AT_FDCWD, filename, retval)
+
+    @bpf.system_call("statfs")
+    def on_statfs(pathname: ptr[char], retval: int) -> None:
+        report(AT_FDCWD, pathname, retval)
+
+    @bpf.system_call("newfstatat", "statx")
+    def on_statx(dfd: s32, filename: ptr[char], retval: int) -> None:
+        report(dfd, filename, retval)
+
+    return bpf
+
+
+TOOL = EventTool(
+    name="statsnoop",
+    doc=__doc__,
+    section="8.3.2",
+    tracing="stat(2)",
+    options=Options,
+    build=build,
+    drop_labels={"stats": "calls"},
+    records=events_of("stats", "time"),
+    record=Stat,
+    time="time",
+    columns=(
+        Column("PID", 7),
+        Column("TID", printed=False),
+        Column("COMM", 16),
+        Column("FD", 4, ">", key=lambda call: -1 if call.error else 0, field=None),
+        Column("ERR", 3, ">", key=lambda call: -call.result, field="error", value="error", type="str | None"),
+        Column("DIRECTORY", key="directory_fd", printed=False),
+        Column("PATH"),
+    ),
+    examples=(
+        Example("statsnoop", "every call on the machine"),
+        Example("statsnoop -x", "only those that failed"),
+        Example("statsnoop -p 181 --json", "of process 181, an object a line"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: statsnoop.open(pid=42)

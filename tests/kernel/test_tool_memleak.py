@@ -1,0 +1,142 @@
+"""memleak: what a program of the test's own keeps and frees, which it counts itself."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pyebpf.errors import InvalidValue
+from pyebpf.programs import memleak
+from tests.support.command import running
+from tests.support.native import build_native
+from tests.support.needs import needs
+from tests.support.told import told
+
+#: To each line it allocates by every function, or frees half of that, and writes "done".
+PROGRAM = """
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define MANY 14
+static void *kept[MANY];
+__attribute__((noinline)) void by_malloc(void) { for (int i = 0; i < MANY; i++) kept[i] = malloc(100 + i); }
+__attribute__((noinline)) void by_calloc(void) { void *p = calloc(3, 1001); __asm__ volatile("" : : "r"(p)); }
+__attribute__((noinline)) void by_realloc(void) {
+    void *p = malloc(17);
+    for (int i = 0; i < 5; i++) p = realloc(p, 5000 + i);
+    __asm__ volatile("" : : "r"(p));
+}
+__attribute__((noinline)) void by_alignment(void) {
+    void *p;
+    if (posix_memalign(&p, 64, 211)) exit(1);
+    if (!memalign(64, 223) || !aligned_alloc(64, 256) || !valloc(227) || !pvalloc(229)) exit(1);
+    if (posix_memalign(&p, 3, 9999) == 0) exit(1);
+}
+__attribute__((noinline)) void passing(void) {
+    for (int i = 0; i < 1009; i++) { void *p = malloc(i); __asm__ volatile("" : : "r"(p)); free(p); }
+}
+int main(void) {
+    char line[16];
+    setvbuf(stdout, 0, _IONBF, 0);
+    while (fgets(line, sizeof line, stdin)) {
+        if (line[0] == 'a') { by_malloc(); by_calloc(); by_realloc(); by_alignment(); passing(); }
+        else for (int i = 0; i < MANY; i += 2) free(kept[i]);
+        puts("done");
+    }
+    return 0;
+}
+"""
+MANY = 14
+SIZES = [100 + number for number in range(MANY)]
+#: Bytes and number of what each function keeps.
+EXPECTED = {
+    "by_malloc": (sum(SIZES), MANY),
+    "by_calloc": (3003, 1),
+    "by_realloc": (5004, 1),
+    "by_alignment": (211 + 223 + 256 + 227 + 229, 5),
+}
+FREED = (sum(SIZES[1::2]), MANY // 2)
+
+
+@pytest.fixture
+def program(tmp_path):
+    needs("attach:uprobe")
+    with told(build_native(PROGRAM, tmp_path / "keeps", "-fno-builtin")) as process:
+        process.tell("free nothing")  # what the C library allocates for input is there before
+        yield process
+
+
+def by_function(leaks):
+    """Bytes and number by the function that called; those of by_alignment() called five."""
+    found = {}
+    for leak in leaks:
+        (name,) = [each for each in leak.stack if each in EXPECTED]
+        size, count = found.get(name, (0, 0))
+        found[name] = size + leak.bytes, count + leak.allocations
+    return found
+
+
+def test_each_function(program):
+    """What is kept, exactly, by its stack; nothing of what was freed, and less after more was."""
+    with memleak.open(pid=program.pid, older=0) as snapshot, memleak.open(pid=program.pid, older=60_000) as old:
+        program.tell("allocate")
+        found = snapshot()
+        assert by_function(found) == EXPECTED
+        assert [leak.bytes for leak in found] == sorted(leak.bytes for leak in found)
+        assert all("main" in leak.stack for leak in found)
+        program.tell("free")
+        assert by_function(snapshot()) == {**EXPECTED, "by_malloc": FREED}
+        assert not old()
+        assert not snapshot.dropped
+
+
+def test_sizes_and_the_largest(program):
+    """-z and -Z choose by size, --top the stacks with the most bytes."""
+    options = {"pid": program.pid, "older": 0}
+    with memleak.open(min_size=113, max_size=3003, **options) as middle, memleak.open(top=2, **options) as largest:
+        program.tell("allocate")
+        assert by_function(middle()) == {
+            "by_malloc": (113, 1),
+            "by_calloc": EXPECTED["by_calloc"],
+            "by_alignment": EXPECTED["by_alignment"],
+        }
+        assert list(by_function(largest())) == ["by_calloc", "by_realloc"]
+
+
+def test_a_sample(program):
+    """-s takes some of the allocations: with a rate of 7 neither none nor all of 2,100."""
+    with memleak.open(pid=program.pid, older=0, sample_rate=7) as snapshot:
+        for _ in range(100):
+            program.tell("allocate")
+        count = sum(leak.allocations for leak in snapshot())
+    assert 100 < count < 700  # three hundred are likely
+
+
+def test_the_command(program):
+    """Text with the stack below each line, JSON with the functions; young allocations are left out."""
+    ours = ("memleak", "-p", str(program.pid))
+    with running(*ours, "--json") as objects, running(*ours) as text, running(*ours, "-o", "100000") as none:
+        program.tell("allocate")
+        time.sleep(0.6)
+        for tool in (objects, text, none):
+            tool.stop()
+    found = objects.objects()
+    sizes = {}
+    for each in found:
+        (name,) = [frame for frame in each["stack"] if frame in EXPECTED]
+        sizes[name] = sizes.get(name, 0) + each["outstanding_bytes"]
+    assert sizes == {name: size for name, (size, _) in EXPECTED.items()}
+    lines = text.out.strip().splitlines()
+    assert lines[0].split() == ["BYTES", "ALLOCS"]
+    place = lines.index("\tby_malloc")
+    assert lines[place - 1].split() == [str(number) for number in EXPECTED["by_malloc"]]
+    assert none.out.strip().split() == ["BYTES", "ALLOCS"]
+
+
+def test_a_process_must_be_named():
+    """Without one, a line says so."""
+    with pytest.raises(InvalidValue, match="--pid: name the process"):
+        memleak.Options()
