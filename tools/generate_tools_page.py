@@ -31,7 +31,11 @@ overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `p
 #: Chapters in the order of the page: the tools whose section is not declared by themselves.
 CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
-    "Disks (chapter 9)": ("biolatency", "nvmelatency"),
+    "Disks (chapter 9)": (
+        "biolatency",
+        "biosnoop",
+        "nvmelatency",
+    ),
     "Processors, files and system calls": ("profile", "opensnoop", "syscount", "funccount"),
 }
 #: The sections of tools that do not declare theirs.

@@ -9,7 +9,7 @@ import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +61,23 @@ class LoopDevice:
                     assert done == size, f"{done} of {size} bytes at {offset} of {self.path}"
             finally:
                 os.close(descriptor)
+
+
+class Statistics(NamedTuple):
+    """Requests of a disk that have ended, requests merged into those, and sectors of 512 bytes."""
+
+    reads: int
+    merged_reads: int
+    read_sectors: int
+    read_ms: int
+    writes: int
+    merged_writes: int
+    written_sectors: int
+
+
+def disk_statistics(disk: str) -> Statistics:
+    """The kernel's own counts, Documentation/block/stat.rst."""
+    return Statistics(*map(int, Path(f"/sys/block/{disk}/stat").read_text().split()[:7]))
 
 
 @contextlib.contextmanager
