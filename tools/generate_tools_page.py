@@ -34,6 +34,8 @@ CHAPTERS = {
     "Disks (chapter 9)": (
         "biolatency",
         "biosnoop",
+        "bitesize",
+        "biopattern",
         "nvmelatency",
     ),
     "Processors, files and system calls": ("profile", "opensnoop", "syscount", "funccount"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, KernelObject, NotFound, NotSupported, Struct, char, comm, field, has_field, now, pid, u32, u64
+from pyebpf.tool import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,11 @@ def disk_of(rq: Any) -> Any:
     """In a probe: a request's struct gendisk."""
     # Since Linux 5.15 (d152c682f03c) the queue knows its disk; the request did until 5.17.
     return rq.q.disk if has_field("struct request_queue", "disk") else rq.rq_disk
+
+
+def disk_option() -> Any:
+    """`--disk DISK`, None by default."""
+    return option("--disk", metavar="DISK", help="only this disk, by its name, such as sda")
 
 
 class QueuedRequests(BPF):

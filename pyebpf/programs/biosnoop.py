@@ -22,10 +22,11 @@ from pyebpf.programs._block import (
     OPERATION_MASK,
     Requests,
     disk_of,
+    disk_option,
     forget_starts,
     operation_name,
 )
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag, option
+from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag
 
 
 class Completed(Struct):
@@ -68,7 +69,7 @@ class Options:
     """Options: which requests to report, and which times."""
 
     queued: bool = flag("-Q", "--queued", help="show the time in the operating system's queue, too", output_only=True)
-    disk: str | None = option("--disk", metavar="DISK", help="only this disk, such as sda")
+    disk: str | None = disk_option()
 
 
 def build(options: Options) -> Requests:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # include/uapi/linux/loop.h
 _LOOP_SET_FD = 0x4C00
@@ -48,6 +48,21 @@ class LoopDevice:
     def write(self, count: int, *, size: int = 4096) -> None:
         """Make `count` direct writes of `size` bytes each, at rising offsets with gaps, so that none merge."""
         self._transfer(os.O_WRONLY, count, size)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Callable[[int, int], None]]:
+        """A function that makes a direct read at an offset, of so many bytes."""
+        with mmap.mmap(-1, 1 << 20) as buffer, memoryview(buffer) as view:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+            try:
+
+                def read(offset: int, size: int) -> None:
+                    with view[:size] as part:
+                        assert os.preadv(descriptor, [part], offset) == size
+
+                yield read
+            finally:
+                os.close(descriptor)
 
     def _transfer(self, mode: int, count: int, size: int) -> None:
         # O_DIRECT wants an aligned buffer, which an anonymous mapping is.
