@@ -36,6 +36,7 @@ CHAPTERS = {
         "biosnoop",
         "bitesize",
         "biopattern",
+        "biotop",
         "nvmelatency",
     ),
     "Processors, files and system calls": ("profile", "opensnoop", "syscount", "funccount"),

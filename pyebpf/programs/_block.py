@@ -69,6 +69,12 @@ def disk_of(rq: Any) -> Any:
     return rq.q.disk if has_field("struct request_queue", "disk") else rq.rq_disk
 
 
+def has_position(rq: Any) -> bool:
+    """In a probe: whether a request has a place on the disk, which flushes and a driver's own commands have not."""
+    operation = rq.cmd_flags & OPERATION_MASK
+    return bool(operation != FLUSH and operation < DRIVER_OPERATIONS)
+
+
 def disk_option() -> Any:
     """`--disk DISK`, None by default."""
     return option("--disk", metavar="DISK", help="only this disk, by its name, such as sda")

@@ -10,7 +10,7 @@ Overhead: five map operations for each request.
 from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, char, field, u64
-from pyebpf.programs._block import DRIVER_OPERATIONS, FLUSH, NO_SECTOR, OPERATION_MASK, SECTOR, disk_of, disk_option
+from pyebpf.programs._block import NO_SECTOR, SECTOR, disk_of, disk_option, has_position
 from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass
 
 
@@ -64,11 +64,8 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("block_rq_complete")
     def on_complete(rq: KernelObject, nr_bytes: int) -> None:
-        operation = rq.cmd_flags & OPERATION_MASK
-        if operation == FLUSH or operation >= DRIVER_OPERATIONS or nr_bytes == 0:
-            return
         key = Disk(name=disk_of(rq).disk_name)
-        if options.disk is not None and key.name != options.disk:
+        if not has_position(rq) or nr_bytes == 0 or (options.disk is not None and key.name != options.disk):
             return
         sector = rq.__sector
         sizes[key].add(nr_bytes)

@@ -53,7 +53,7 @@ TOOL = SummaryTool(
     drop_labels={"sizes": "requests of further processes"},
     snapshot=histograms_of("sizes"),
     examples=(
-        Example("bitesize", "a histogram for each process, at the end"),
+        Example("bitesize", "a histogram a process, at the end"),
         Example("bitesize 10", "every ten seconds"),
         Example("bitesize --disk sda --json -d 60", "of one disk, for a minute"),
     ),
