@@ -75,6 +75,15 @@ def has_position(rq: Any) -> bool:
     return bool(operation != FLUSH and operation < DRIVER_OPERATIONS)
 
 
+def is_done(rq: Any, nr_bytes: int) -> bool:
+    """In a probe of block_rq_complete: whether that was the last part of a request that the device had.
+
+    A write that asks for a flush completes again, without bytes, when the flush is done, and one without data only so.
+    """
+    operation = rq.cmd_flags & OPERATION_MASK
+    return bool(nr_bytes >= rq.__data_len and (nr_bytes != 0 or operation >= FLUSH))
+
+
 def disk_option() -> Any:
     """`--disk DISK`, None by default."""
     return option("--disk", metavar="DISK", help="only this disk, by its name, such as sda")
