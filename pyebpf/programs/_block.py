@@ -63,6 +63,11 @@ def flag_names(flags: int) -> str:
     return "-".join([*(name for bit, name in reversed(FLAGS.items()) if flags >> bit & 1), operation_name(flags)])
 
 
+def sector_of(flags: int, position: int) -> int | None:
+    """The sector at a request's position; None of a flush, and of commands of the driver's own."""
+    return None if flags & OPERATION_MASK >= DRIVER_OPERATIONS or position == NO_SECTOR else position
+
+
 def disk_of(rq: Any) -> Any:
     """In a probe: a request's struct gendisk."""
     # Since Linux 5.15 (d152c682f03c) the queue knows its disk; the request did until 5.17.

@@ -16,15 +16,14 @@ from typing import Any
 
 from pyebpf import Struct, char, field, now, u32, u64
 from pyebpf.programs._block import (
-    DRIVER_OPERATIONS,
     LETTERS,
-    NO_SECTOR,
     OPERATION_MASK,
     Requests,
     disk_of,
     disk_option,
     forget_starts,
     operation_name,
+    sector_of,
 )
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag
 
@@ -60,8 +59,7 @@ class Completed(Struct):
     @property
     def sector(self) -> int | None:
         """The first sector, of 512 bytes; None of a flush, and of commands of the driver's own."""
-        driver = self.flags & OPERATION_MASK >= DRIVER_OPERATIONS
-        return None if driver or self.position == NO_SECTOR else self.position
+        return sector_of(self.flags, self.position)
 
 
 @dataclass(frozen=True)

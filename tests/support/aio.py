@@ -25,8 +25,8 @@ class Aio:
         assert result >= 0, os.strerror(ctypes.get_errno())
         return result
 
-    def write(self, count, size=4096):
-        """Write `count` neighbouring blocks."""
+    def write(self, count, size=4096, *, falling=False):
+        """Write `count` neighbouring blocks, the last one first if they are `falling`."""
         context = ctypes.c_ulong(0)
         self.call(self.setup, 64, ctypes.byref(context))
         with mmap.mmap(-1, count * size) as memory:
@@ -50,7 +50,7 @@ class Aio:
                         0,
                     )
                 )
-                for i in range(count)
+                for i in (reversed(range(count)) if falling else range(count))
             ]
             pointers = (ctypes.c_void_p * count)(*map(ctypes.addressof, blocks))
             assert self.call(self.submit, context, ctypes.c_long(count), pointers) == count

@@ -100,11 +100,34 @@ def loop_device(backing: Path, *, size: int = 16 << 20) -> Iterator[LoopDevice]:
     """A loop device over a new file at `backing`; detached, and removed if it was made for this, afterwards."""
     with backing.open("wb") as file:
         file.truncate(size)
+    try:
+        with _attached(backing) as path:
+            yield LoopDevice(path, size)
+    finally:
+        backing.unlink()
+
+
+@contextlib.contextmanager
+def sealed_loop_device(*, size: int = 1 << 20) -> Iterator[LoopDevice]:
+    """A loop device over a file in memory that is sealed: each write fails, and each discard."""
+    file = os.memfd_create("sealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(file, size)
+        with _attached(Path(f"/proc/self/fd/{file}")) as path:
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+            yield LoopDevice(path, size)
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def _attached(backing: Path) -> Iterator[Path]:
+    """The path of a loop device over a file."""
     existing = {path.name for path in Path("/sys/block").iterdir()}
     with _opened(CONTROL) as control:
         number = _attach(control, backing)
         try:
-            yield LoopDevice(Path(f"/dev/loop{number}"), size)
+            yield Path(f"/dev/loop{number}")
         finally:
             with _opened(Path(f"/dev/loop{number}")) as device:
                 fcntl.ioctl(device, _LOOP_CLR_FD)
@@ -112,7 +135,6 @@ def loop_device(backing: Path, *, size: int = 16 << 20) -> Iterator[LoopDevice]:
                 # Busy if another process looks at it just now; an idle device left over does no harm.
                 with contextlib.suppress(OSError):
                     fcntl.ioctl(control, _LOOP_CTL_REMOVE, number)
-            backing.unlink()
 
 
 def _attach(control: int, backing: Path) -> int:
