@@ -37,7 +37,9 @@ VARIANTS = (
     "tcplife -p 7 -L 1,2 -D 3,4",
 )
 #: What a tool says of a driver that is not there, or of an option that a kernel is too old for: that is a fact, too.
-LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet")
+LACKING = re.compile(
+    "the (NVMe|SCSI|md) driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet"
+)
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
     "helper:get_attach_cookie@kprobe",
