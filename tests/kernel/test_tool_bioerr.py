@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import time
@@ -113,18 +112,6 @@ def test_names_of_errors():
     assert named == {0: None, 2: "ETIMEDOUT", 10: "EIO", -errno.EIO: "EIO", 17: "ENODEV", 99: "EIO"}
 
 
-@contextlib.contextmanager
-def scheduler(disk, name):
-    """A disk with another scheduler."""
-    path = Path(f"/sys/block/{disk.name}/queue/scheduler")
-    before = path.read_text().partition("[")[2].partition("]")[0]
-    path.write_text(name)
-    try:
-        yield
-    finally:
-        path.write_text(before)
-
-
 def schedulers(disk):
     """Those that the kernel has for a disk."""
     words = Path(f"/sys/block/{disk.name}/queue/scheduler").read_text().split()
@@ -141,7 +128,7 @@ def test_waits_by_scheduler(loop):
     ):
         before = disk_statistics(loop.name)
         for name in names:
-            with scheduler(loop, name):
+            with loop.scheduler(name):
                 began = time.monotonic_ns()
                 loop.read(READS)
                 waited = time.monotonic_ns() - began

@@ -41,6 +41,17 @@ class LoopDevice:
         device = self.path.stat().st_rdev
         return os.major(device), os.minor(device)
 
+    @contextlib.contextmanager
+    def scheduler(self, name: str) -> Iterator[None]:
+        """Have this scheduler."""
+        path = Path(f"/sys/block/{self.name}/queue/scheduler")
+        before = path.read_text().partition("[")[2].partition("]")[0]
+        path.write_text(name)
+        try:
+            yield
+        finally:
+            path.write_text(before)
+
     def read(self, count: int, *, size: int = 4096) -> None:
         """Make `count` direct reads of `size` bytes each, at rising offsets with gaps, so that none merge."""
         self._transfer(os.O_RDONLY, count, size)
