@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyebpf import BPF, NotFound
+from pyebpf import BPF, NotFound, NotSupported
 
 #: include/scsi/scsi_proto.h
 OPCODES = {
@@ -98,6 +98,7 @@ STATUS_BYTES = {
     0x40: "TASK_ABORTED",
 }
 MISSING = "the SCSI driver is not loaded: modprobe scsi_mod, or this kernel has none"
+UNTYPED = "this kernel does not describe the types of its SCSI driver, a module: Linux 5.11 and later do"
 
 
 def opcode_name(opcode: int) -> str:
@@ -118,12 +119,24 @@ def status_byte_name(result: int) -> str:
 
 
 class ScsiCommands(BPF):
-    """A module with probes at SCSI's tracepoints."""
+    """A module with probes at SCSI's tracepoints; `typed` if they look into a struct scsi_cmnd."""
+
+    def __init__(self, *, typed: bool = False) -> None:
+        super().__init__()
+        self.typed = typed
 
     def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's. Raises NotFound with what to do where the driver is not there."""
+        """As every module's.
+
+        Raises NotFound with what to do where the driver is not there, NotSupported where its types are not known.
+        """
         try:
             target.tracepoint_format("scsi", "scsi_dispatch_cmd_done")
         except NotFound as error:
             raise NotFound(MISSING) from error
+        if self.typed:
+            try:
+                target.raw_tracepoint("scsi_dispatch_cmd_done")
+            except NotFound as error:
+                raise NotSupported(UNTYPED) from error
         return super().compile(target, **options)

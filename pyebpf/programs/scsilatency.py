@@ -30,7 +30,7 @@ class Options:
 
 def build(options: Options) -> ScsiCommands:
     """The probes and their maps; nothing is loaded yet."""
-    bpf = ScsiCommands()
+    bpf = ScsiCommands(typed=True)
     commands = InFlight(bpf, name="commands")
     unit, factor = time_unit(options.milliseconds)
     latency = bpf.log2_hist(key=Kind, unit=unit, name="latency")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pyebpf.programs import mdflush, scsilatency, scsiresult
-from pyebpf.programs._scsi import host_byte_name, opcode_name, status_byte_name
+from pyebpf.programs._scsi import UNTYPED, host_byte_name, opcode_name, status_byte_name
 from tests.support.command import pyebpf, running
-from tests.support.needs import needs
+from tests.support.needs import needs, unless
 from tests.support.scsi_debug import BAD_SECTORS, HOST_BUSY, MEDIUM_ERROR
 from tests.support.waiting import wait_until
 
@@ -37,7 +37,7 @@ def flush(path, times):
 @pytest.mark.machine(modules=SCSI_MODULES)
 def test_commands_by_opcode(scsi_disk):
     """101 reads, 53 writes and 7 flushes, as text and JSON; the same number of results, all good."""
-    needs("tracepoint:scsi:scsi_dispatch_cmd_start")
+    needs("setting:/sys/kernel/btf/scsi_mod")
     device = scsi_disk.device
     with (
         running("scsilatency", "--json") as objects,
@@ -76,8 +76,17 @@ def test_results(scsi_disk):
 
 
 @pytest.mark.machine(modules=SCSI_MODULES)
+def test_a_module_without_types(scsi_disk):
+    """Before Linux 5.11 types of modules are not known: one line says so."""
+    unless(not Path("/sys/kernel/btf/scsi_mod").exists(), "setting:no-/sys/kernel/btf/scsi_mod")
+    done = pyebpf("scsilatency")
+    assert (done.returncode, done.stderr) == (1, f"pyebpf scsilatency: {UNTYPED}\n")
+
+
+@pytest.mark.machine(modules=SCSI_MODULES)
 def test_what_the_driver_does_not_take(scsi_disk):
     """Reads that the driver sends back count once, when they are done."""
+    needs("setting:/sys/kernel/btf/scsi_mod")
     with scsilatency.open() as snapshot:
         scsi_disk.misbehave(HOST_BUSY)
         scsi_disk.device.read(17)
