@@ -9,11 +9,12 @@ Overhead: one probe for each flush, nothing for other I/O.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any
 
 from pyebpf import BPF, NotFound, Struct, cast, char, comm, field, has_field, now, pid, u32, u64
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
 
+FUNCTION = "md_flush_request"
 MISSING = "the md driver is not loaded: modprobe md_mod, or this kernel has none"
 
 
@@ -34,11 +35,14 @@ class Options:
 class Flushes(BPF):
     """The probe, whose module may be missing."""
 
-    def __enter__(self) -> Self:
+    def compile(self, target: Any, **options: Any) -> Any:
+        """As every module's. Raises NotFound with what to do where the driver is not there."""
         try:
-            return super().__enter__()
+            return super().compile(target, **options)
         except NotFound as error:
-            raise NotFound(MISSING) from error
+            if FUNCTION in str(error):
+                raise NotFound(MISSING) from error
+            raise
 
 
 def build(options: Options) -> Flushes:  # noqa: ARG001 - as every tool's
@@ -47,7 +51,7 @@ def build(options: Options) -> Flushes:  # noqa: ARG001 - as every tool's
     flushes = bpf.ringbuf(Flush, name="flushes")
 
     # Addresses are all that there is before Linux 5.11, which has no BTF of modules; struct bio is the kernel's own.
-    @bpf.function("md_flush_request")
+    @bpf.function(FUNCTION)
     def on_flush(mddev: u64, bio: u64) -> None:  # noqa: ARG001 - the position of the second argument
         request = cast("struct bio", bio)
         # Since Linux 5.12 (309dca309fc3) a struct bio has its block device; before, it had the disk.
