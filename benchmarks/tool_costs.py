@@ -209,6 +209,16 @@ def block_reads() -> None:
         device.read(EVENTS)
 
 
+def queued_reads() -> None:
+    """Direct ones of a loop device with a scheduler."""
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        loop_device(Path(scratch) / "disk") as device,
+        device.scheduler("mq-deadline"),
+    ):
+        device.read(EVENTS)
+
+
 def nvme_reads() -> None:
     """Direct ones of the first disk."""
     for path in sorted(Path("/dev").glob("nvme*n1"))[:1]:
@@ -307,6 +317,18 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "skblife": connections,
     "funccount tcp_v4_*": connections,
     "biolatency": block_reads,
+    "biosnoop": block_reads,
+    "bitesize": block_reads,
+    "biopattern": block_reads,
+    "biotop": block_reads,
+    "biostacks": block_reads,
+    "seeksize": block_reads,
+    "seeksize -D": block_reads,
+    "biocpu": block_reads,
+    "bioerr": block_reads,
+    "biotimeout": block_reads,
+    "iosched": queued_reads,
+    "biomerge": block_reads,
     "nvmelatency": nvme_reads,
     "ieee80211scan": scans,
     "profile": spinning,

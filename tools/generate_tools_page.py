@@ -31,7 +31,24 @@ overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `p
 #: Chapters in the order of the page: the tools whose section is not declared by themselves.
 CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
-    "Disks (chapter 9)": ("biolatency", "nvmelatency"),
+    "Disks (chapter 9)": (
+        "biolatency",
+        "biosnoop",
+        "bitesize",
+        "biopattern",
+        "biotop",
+        "biostacks",
+        "seeksize",
+        "biocpu",
+        "bioerr",
+        "biotimeout",
+        "iosched",
+        "biomerge",
+        "mdflush",
+        "scsilatency",
+        "scsiresult",
+        "nvmelatency",
+    ),
     "Processors": (
         "profile",
         "runqlat",

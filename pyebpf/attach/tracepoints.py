@@ -195,7 +195,8 @@ class BtfTracepointProgramContext(KernelArgumentsProgramContext[BtfTracepoint]):
     """Parameters are the kernel's own arguments; objects load directly."""
 
     def load_attributes(self, target: Target) -> LoadAttributes:
-        return LoadAttributes(target.raw_tracepoint_btf_id(self.attach.name))
+        found = target.raw_tracepoint(self.attach.name)
+        return LoadAttributes(found.btf_id, found.module)
 
     def without_types(self) -> RawTracepoint:
         return RawTracepoint(self.attach.name)

@@ -16,42 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, KernelObject, Struct, char, field, has_field, has_tracepoint, now, u32, u64
+from pyebpf import BPF, KernelObject, Struct, char, field, has_tracepoint, now, u32, u64
+from pyebpf.programs._block import FLUSH, OPERATION_MASK, disk_of, flag_names
 from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, milliseconds_option, time_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LATENCY = "latency"
-
-#: include/linux/blk_types.h: enum req_op is the low 8 bits of cmd_flags, enum req_flag_bits what follows. Both are the
-#: same from Linux 6.1 to 6.18 for the names here; those of zoned devices were renumbered between.
-FLUSH = 2
-OPERATIONS = {
-    0: "Read",
-    1: "Write",
-    FLUSH: "Flush",
-    3: "Discard",
-    5: "SecureErase",
-    7: "ZoneAppend",
-    9: "WriteZeroes",
-    34: "DriverIn",
-    35: "DriverOut",
-}
-OPERATION_MASK = 0xFF
-FLAGS = {
-    11: "Sync",
-    12: "Metadata",
-    13: "Priority",
-    14: "NoMerge",
-    15: "Idle",
-    16: "Integrity",
-    17: "ForcedUnitAccess",
-    18: "PreFlush",
-    19: "ReadAhead",
-    20: "Background",
-    21: "NoWait",
-}
 
 
 class Kind(Struct):
@@ -126,19 +98,12 @@ def build(options: Options) -> BPF:
             flags = rq.cmd_flags if options.by_flags else 0
             disk = ""
             if options.by_disk:
-                # Since Linux 5.15 (d152c682f03c) the queue knows its disk; the request did until 5.17.
-                disk = (rq.q.disk if has_field("struct request_queue", "disk") else rq.rq_disk).disk_name
+                disk = disk_of(rq).disk_name
             by_kind[Kind(flags=flags, disk=disk)].add(elapsed)
         else:
             overall.add(elapsed)
 
     return bpf
-
-
-def flag_names(flags: int) -> str:
-    """Format a request's cmd_flags as bcc does: "Sync-Metadata-Write"."""
-    operation = OPERATIONS.get(flags & OPERATION_MASK, "Unknown")
-    return "-".join([*(name for bit, name in reversed(FLAGS.items()) if flags >> bit & 1), operation])
 
 
 def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
@@ -157,6 +122,7 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
 TOOL = SummaryTool(
     name="biolatency",
     doc=__doc__,
+    section="9.3.1",
     tracing="block device I/O",
     options=Options,
     build=build,

@@ -163,6 +163,7 @@ def snapshot(bpf: Commands, options: Options) -> Iterator[Histogram]:  # noqa: A
 TOOL = SummaryTool(
     name="nvmelatency",
     doc=__doc__,
+    section="9.3.13",
     tracing="NVMe commands",
     options=Options,
     build=build,

@@ -126,10 +126,6 @@ class Target(ABC):
         """Names and types of a raw tracepoint's arguments."""
         return self.raw_tracepoint(name).parameters
 
-    def raw_tracepoint_btf_id(self, name: str) -> int:
-        """Return the attach_btf_id of a tp_btf program."""
-        return self.raw_tracepoint(name).btf_id
-
     def _walk(self, struct: str, path: str, *, through_pointers: bool) -> KernelMember:
         """Follow a path; behind a pointer, offsets count from what it points to."""
         at = KernelMember(self.type_named(struct), 0)

@@ -12,7 +12,8 @@ from pyebpf.kernel.descriptor import Descriptor
 from pyebpf.kernel.syscall import address_of, syscall
 from tests.support.cgroups import cgroup
 from tests.support.namespaces import namespace
-from tests.support.needs import unless
+from tests.support.needs import needs, unless
+from tests.support.scsi_debug import scsi_debug_disk
 from tests.support.traffic import connect
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.cgroups import Cgroup
     from tests.support.namespaces import Namespace
+    from tests.support.scsi_debug import ScsiDisk
 
 FSCONFIG_CMD_CREATE = 6
 #: Of the two network cards that tests/vm/devices.py has.
@@ -58,6 +60,14 @@ def cards(machine_release: str | None) -> Iterator[tuple[Namespace, Namespace, s
                 f"neighbour replace 10.252.0.{2 - number} lladdr {CARDS[1 - number]} dev {name} nud permanent",
             )
         yield here, there, names[CARDS[0]]
+
+
+@pytest.fixture
+def scsi_disk() -> Iterator[ScsiDisk]:
+    """A disk that misbehaves on demand."""
+    needs("module:scsi_debug", "module:sd_mod")
+    with scsi_debug_disk() as disk:
+        yield disk
 
 
 @pytest.fixture

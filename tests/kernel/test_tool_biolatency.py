@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import os
-import platform
 import re
-import struct
 import subprocess
 import sys
 import time
@@ -18,10 +14,11 @@ import pytest
 
 from pyebpf import BPF, KernelObject, u64
 from pyebpf.programs import biolatency
+from tests.support.aio import Aio
 from tests.support.command import pyebpf, running
-from tests.support.loop import LoopDevice
-from tests.support.needs import needs, unless
-from tests.support.waiting import PATIENCE, wait_until
+from tests.support.needs import unless
+from tests.support.scsi_debug import HOST_BUSY, SHORT_TRANSFER
+from tests.support.waiting import PATIENCE
 
 READS, WRITES = 17, 29
 
@@ -161,60 +158,6 @@ def test_a_flush_counts_once(loop):
     assert found == [5, 5]
 
 
-#: io_setup, io_destroy, io_getevents, io_submit
-AIO_CALLS = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
-
-
-class Aio:
-    """Several writes submitted by one call, io_submit(2), which lets the kernel merge them."""
-
-    def __init__(self, device):
-        self.device = device
-        self.libc = ctypes.CDLL(None, use_errno=True)
-        self.setup, self.destroy, self.getevents, self.submit = AIO_CALLS[platform.machine()]
-
-    def call(self, number, *arguments):
-        result = self.libc.syscall(number, *arguments)
-        assert result >= 0, os.strerror(ctypes.get_errno())
-        return result
-
-    def write(self, count, size=4096):
-        """Write `count` neighbouring blocks."""
-        context = ctypes.c_ulong(0)
-        self.call(self.setup, 64, ctypes.byref(context))
-        with mmap.mmap(-1, count * size) as memory:
-            view = ctypes.c_char.from_buffer(memory)
-            # struct iocb: data, key, rw_flags, opcode (1: PWRITE), priority, descriptor, buffer, bytes, offset, …
-            blocks = [
-                ctypes.create_string_buffer(
-                    struct.pack(
-                        "=QIIHhIQQqQII",
-                        i,
-                        0,
-                        0,
-                        1,
-                        0,
-                        self.device,
-                        ctypes.addressof(view) + i * size,
-                        size,
-                        i * size,
-                        0,
-                        0,
-                        0,
-                    )
-                )
-                for i in range(count)
-            ]
-            pointers = (ctypes.c_void_p * count)(*map(ctypes.addressof, blocks))
-            assert self.call(self.submit, context, ctypes.c_long(count), pointers) == count
-            events = ctypes.create_string_buffer(32 * count)
-            done = 0
-            while done < count:
-                done += self.call(self.getevents, context, ctypes.c_long(1), ctypes.c_long(count - done), events, None)
-            del view
-        self.call(self.destroy, context)
-
-
 def test_merged_writes_count_once(loop):
     """Neighbouring writes that the kernel merges are as many requests as its own statistics say."""
 
@@ -260,34 +203,10 @@ def test_dump(options):
     assert "Tracing" not in done.stdout
 
 
-SCSI_DEBUG = Path("/sys/bus/pseudo/drivers/scsi_debug")
-#: drivers/scsi/scsi_debug.c: half of what was asked for; "busy, come again".
-SHORT_TRANSFER, HOST_BUSY = "0x100", "0x8000"
-
-
-@pytest.fixture
-def scsi_disk():
-    """A disk, by its name, and a function that lets it misbehave at every second command."""
-    needs("module:scsi_debug", "module:sd_mod")
-    before = {name: (SCSI_DEBUG / name).read_text() for name in ("opts", "every_nth")}
-    disks = wait_until(lambda: list(Path("/sys/devices").glob("pseudo*/adapter*/host*/target*/*:*/block/*")))
-
-    def misbehave(how):
-        (SCSI_DEBUG / "opts").write_text(how)
-        (SCSI_DEBUG / "every_nth").write_text("2")
-
-    try:
-        yield disks[0].name, misbehave
-    finally:
-        for name, value in before.items():
-            (SCSI_DEBUG / name).write_text(value)
-
-
 @pytest.mark.machine(modules=("scsi_debug", "sd_mod"))
 @pytest.mark.parametrize("how", [SHORT_TRANSFER, HOST_BUSY])
 def test_partial_completions_and_requeues_count_once(scsi_disk, how):
     """A read that the device answers in parts, or sends back, is one request, whenever its time begins."""
-    name, misbehave = scsi_disk
     bpf = BPF()
     happened = bpf.array(value=u64, size=2)
 
@@ -300,11 +219,10 @@ def test_partial_completions_and_requeues_count_once(scsi_disk, how):
     def on_requeue() -> None:
         happened[1] += 1
 
-    disk = LoopDevice(Path("/dev") / name, 8 << 20)
     with biolatency.open(by_disk=True) as issued, biolatency.open(by_disk=True, queued=True) as queued, bpf:
-        misbehave(how)
-        disk.read(READS, size=16384)
-        found = [h.total for snapshot in (issued, queued) for h in snapshot() if h.labels["disk"] == name]
+        scsi_disk.misbehave(how)
+        scsi_disk.device.read(READS, size=16384)
+        found = [h.total for snapshot in (issued, queued) for h in snapshot() if h.labels["disk"] == scsi_disk.name]
         partly, again = happened[0], happened[1]
     assert again >= READS // 2
     assert partly >= (READS // 2 if how == SHORT_TRANSFER else 0)

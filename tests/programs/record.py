@@ -43,7 +43,10 @@ VARIANTS = (
     "softirqs -c 0 -N",
 )
 #: What a tool says of a driver that is not there, or of an option that a kernel is too old for: that is a fact, too.
-LACKING = re.compile("the NVMe driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet")
+LACKING = re.compile(
+    "the (NVMe|SCSI|md) driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet|"
+    "does not describe the types of its SCSI driver"
+)
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
     "helper:get_attach_cookie@kprobe",

@@ -11,6 +11,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
 from pyebpf.programs import biolatency, opensnoop, syscount, tcplife, tcpsynbl
+from pyebpf.programs._block import flag_names
 from pyebpf.programs._session_graph import edges
 
 
@@ -29,7 +30,7 @@ from pyebpf.programs._session_graph import edges
 )
 def test_flags_of_a_request(flags, name):
     """Names are bcc's, the last flag first, the operation at the end."""
-    assert biolatency.flag_names(flags) == name
+    assert flag_names(flags) == name
 
 
 def test_histograms_by_disk_and_flags(fake_map):

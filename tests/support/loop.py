@@ -9,10 +9,10 @@ import mmap
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # include/uapi/linux/loop.h
 _LOOP_SET_FD = 0x4C00
@@ -41,6 +41,17 @@ class LoopDevice:
         device = self.path.stat().st_rdev
         return os.major(device), os.minor(device)
 
+    @contextlib.contextmanager
+    def scheduler(self, name: str) -> Iterator[None]:
+        """Have this scheduler."""
+        path = Path(f"/sys/block/{self.name}/queue/scheduler")
+        before = path.read_text().partition("[")[2].partition("]")[0]
+        path.write_text(name)
+        try:
+            yield
+        finally:
+            path.write_text(before)
+
     def read(self, count: int, *, size: int = 4096) -> None:
         """Make `count` direct reads of `size` bytes each, at rising offsets with gaps, so that none merge."""
         self._transfer(os.O_RDONLY, count, size)
@@ -48,6 +59,21 @@ class LoopDevice:
     def write(self, count: int, *, size: int = 4096) -> None:
         """Make `count` direct writes of `size` bytes each, at rising offsets with gaps, so that none merge."""
         self._transfer(os.O_WRONLY, count, size)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Callable[[int, int], None]]:
+        """A function that makes a direct read at an offset, of so many bytes."""
+        with mmap.mmap(-1, 1 << 20) as buffer, memoryview(buffer) as view:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+            try:
+
+                def read(offset: int, size: int) -> None:
+                    with view[:size] as part:
+                        assert os.preadv(descriptor, [part], offset) == size
+
+                yield read
+            finally:
+                os.close(descriptor)
 
     def _transfer(self, mode: int, count: int, size: int) -> None:
         # O_DIRECT wants an aligned buffer, which an anonymous mapping is.
@@ -63,16 +89,56 @@ class LoopDevice:
                 os.close(descriptor)
 
 
+class Statistics(NamedTuple):
+    """Requests of a disk that have ended, requests merged into those, and sectors of 512 bytes."""
+
+    reads: int
+    merged_reads: int
+    read_sectors: int
+    read_ms: int
+    writes: int
+    merged_writes: int
+    written_sectors: int
+
+
+def disk_statistics(disk: str) -> Statistics:
+    """The kernel's own counts, Documentation/block/stat.rst."""
+    return Statistics(*map(int, Path(f"/sys/block/{disk}/stat").read_text().split()[:7]))
+
+
 @contextlib.contextmanager
 def loop_device(backing: Path, *, size: int = 16 << 20) -> Iterator[LoopDevice]:
     """A loop device over a new file at `backing`; detached, and removed if it was made for this, afterwards."""
     with backing.open("wb") as file:
         file.truncate(size)
+    try:
+        with _attached(backing) as path:
+            yield LoopDevice(path, size)
+    finally:
+        backing.unlink()
+
+
+@contextlib.contextmanager
+def sealed_loop_device(*, size: int = 1 << 20) -> Iterator[LoopDevice]:
+    """A loop device over a file in memory that is sealed: each write fails, and each discard."""
+    file = os.memfd_create("sealed", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        os.ftruncate(file, size)
+        with _attached(Path(f"/proc/self/fd/{file}")) as path:
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+            yield LoopDevice(path, size)
+    finally:
+        os.close(file)
+
+
+@contextlib.contextmanager
+def _attached(backing: Path) -> Iterator[Path]:
+    """The path of a loop device over a file."""
     existing = {path.name for path in Path("/sys/block").iterdir()}
     with _opened(CONTROL) as control:
         number = _attach(control, backing)
         try:
-            yield LoopDevice(Path(f"/dev/loop{number}"), size)
+            yield Path(f"/dev/loop{number}")
         finally:
             with _opened(Path(f"/dev/loop{number}")) as device:
                 fcntl.ioctl(device, _LOOP_CLR_FD)
@@ -80,7 +146,6 @@ def loop_device(backing: Path, *, size: int = 16 << 20) -> Iterator[LoopDevice]:
                 # Busy if another process looks at it just now; an idle device left over does no harm.
                 with contextlib.suppress(OSError):
                     fcntl.ioctl(control, _LOOP_CTL_REMOVE, number)
-            backing.unlink()
 
 
 def _attach(control: int, backing: Path) -> int:

@@ -164,7 +164,6 @@ def test_a_raw_tracepoint_has_named_arguments_and_an_id(kernel):
     tracepoint = kernel.raw_tracepoint("start")
     assert [(p.name, p.nullable) for p in tracepoint.parameters] == [("q", False), ("disk", True)]
     assert kernel.btf().type_by_id(tracepoint.btf_id).name == "btf_trace_start"
-    assert kernel.raw_tracepoint_btf_id("start") == tracepoint.btf_id
     assert kernel.raw_tracepoint_parameters("start") == tracepoint.parameters
 
 

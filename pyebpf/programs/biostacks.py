@@ -1,0 +1,110 @@
+"""Latency of block I/O as a histogram for each kernel stack that led to it.
+
+The time runs from the queueing of a request until its completion, with what it waits in the operating system's queue.
+The stack is that of the thread that queued it: it says why there is I/O, which a histogram of a disk does not, such as
+a file system's journal, swapping, or reading ahead. Requests that were merged into others have ended with that; one
+that is issued again goes on, and one that completes in parts ends with its last part.
+
+Overhead: a stack, two map operations and a histogram for each request.
+"""
+
+from __future__ import annotations
+
+from pyebpf import KernelObject, Struct, char, comm, field, kstack, now, s32, u64
+from pyebpf.programs._block import QueuedRequests, disk_of, disk_option
+from pyebpf.tool import (
+    KERNEL_STACK,
+    Example,
+    SummaryTool,
+    dataclass,
+    flag,
+    histograms_of,
+    milliseconds_option,
+    option,
+    time_unit,
+)
+
+
+class Queued(Struct):
+    """A request under way: when it was queued, and by whom."""
+
+    at: u64
+    stack: s32
+    comm: str = field(char[16])
+
+
+class Stack(Struct):
+    """Key of the histograms."""
+
+    stack: s32
+
+
+class ProcessStack(Struct):
+    """Key of the histograms by process."""
+
+    comm: str = field(char[16])
+    stack: s32
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options: which requests to time, and how to group them."""
+
+    milliseconds: bool = milliseconds_option()
+    by_process: bool = flag("-P", "--processes", help="tell processes apart, by their names")
+    disk: str | None = disk_option()
+    depth: int = option("--depth", default=32, metavar="N", help="frames of each stack", minimum=1, maximum=127)
+
+
+def build(options: Options) -> QueuedRequests:
+    """The probes and their maps; nothing is loaded yet."""
+    bpf = QueuedRequests(required=True)
+    unit, factor = time_unit(options.milliseconds)
+    requests = bpf.hash(key=u64, value=Queued, size=65_536, name="requests")
+    latency = bpf.log2_hist(key=ProcessStack if options.by_process else Stack, unit=unit, name="latency")
+
+    def queued(rq: KernelObject) -> None:
+        requests[rq] = Queued(at=now(), stack=kstack(options.depth), comm=comm())
+
+    bpf.queued = queued
+
+    @bpf.btf_tracepoint("block_rq_merge")
+    def on_merge(rq: KernelObject) -> None:
+        del requests[rq]
+
+    @bpf.btf_tracepoint("block_rq_complete")
+    def on_complete(rq: KernelObject, nr_bytes: int) -> None:
+        if nr_bytes < rq.__data_len:
+            return
+        request = requests.get(rq)
+        if request is None:
+            return
+        if options.disk is None or disk_of(rq).disk_name == options.disk:
+            elapsed = (now() - request.at) // factor
+            if options.by_process:
+                latency[ProcessStack(comm=request.comm, stack=request.stack)].add(elapsed)
+            else:
+                latency[Stack(stack=request.stack)].add(elapsed)
+        del requests[rq]
+
+    return bpf
+
+
+TOOL = SummaryTool(
+    name="biostacks",
+    doc=__doc__,
+    section="9.3.7",
+    tracing="block I/O with stacks",
+    options=Options,
+    build=build,
+    drop_labels={"requests": "requests under way", "latency": "requests of further stacks"},
+    reset=lambda bpf: bpf["requests"].clear(),
+    snapshot=histograms_of("latency", stack=KERNEL_STACK),
+    examples=(
+        Example("biostacks", "a histogram a stack, at the end"),
+        Example("biostacks -m 10", "milliseconds, every ten seconds"),
+        Example("biostacks -P --disk sda", "by process, too, of one disk"),
+        Example("biostacks --depth 10 --json", "short stacks, an object each"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: biostacks.open(by_process=True)

@@ -1,0 +1,73 @@
+"""Time that block I/O waits in the scheduler's queue, as a histogram for each scheduler, by its name.
+
+The time runs from the insertion of a request into the queue until its issue to the device. Without a scheduler, none,
+requests that the device can take at once pass no queue, and are not counted. Requests that were merged into others have
+left the queue with that.
+
+Overhead: two map operations and a histogram for each request.
+"""
+
+from __future__ import annotations
+
+from pyebpf import BPF, KernelObject, Struct, char, field, kernel_string
+from pyebpf.in_flight import InFlight
+from pyebpf.programs._block import disk_of, disk_option
+from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option, time_unit
+
+
+class Scheduler(Struct):
+    """Key of the histograms: the scheduler's name, empty without one."""
+
+    scheduler: str = field(char[16])
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options: which requests to time, and how to show the time."""
+
+    milliseconds: bool = milliseconds_option()
+    disk: str | None = disk_option()
+
+
+def build(options: Options) -> BPF:
+    """The probes and their maps; nothing is loaded yet."""
+    bpf = BPF()
+    waiting = InFlight(bpf, name="waiting")
+    unit, factor = time_unit(options.milliseconds)
+    latency = bpf.log2_hist(key=Scheduler, unit=unit, name="latency")
+
+    @bpf.btf_tracepoint("block_rq_insert")
+    def on_insert(rq: KernelObject) -> None:
+        if options.disk is None or disk_of(rq).disk_name == options.disk:
+            waiting.start(rq)
+
+    @bpf.btf_tracepoint("block_rq_merge")
+    def on_merge(rq: KernelObject) -> None:
+        waiting.cancel(rq)
+
+    @bpf.btf_tracepoint("block_rq_issue")
+    def on_issue(rq: KernelObject) -> None:
+        elapsed = waiting.end(rq)
+        if elapsed is not None:
+            latency[Scheduler(scheduler=kernel_string(rq.q.elevator.type.elevator_name))].add(elapsed // factor)
+
+    return bpf
+
+
+TOOL = SummaryTool(
+    name="iosched",
+    doc=__doc__,
+    section="9.3.10",
+    tracing="block I/O schedulers",
+    options=Options,
+    build=build,
+    drop_labels={"waiting": "requests in queues", "latency": "requests of further schedulers"},
+    reset=lambda bpf: bpf["waiting"].clear(),
+    snapshot=histograms_of("latency", scheduler=lambda name: name or "none"),
+    examples=(
+        Example("iosched", "a histogram a scheduler, at the end"),
+        Example("iosched -m 1 10", "milliseconds, each second, ten times"),
+        Example("iosched --disk sda --json", "of one disk, an object each"),
+    ),
+)
+open = TOOL.open  # noqa: A001 - the library's spelling of every tool: iosched.open(disk="sda")
