@@ -15,17 +15,18 @@ AIO_CALLS = {"x86_64": (206, 207, 208, 209), "aarch64": (0, 1, 4, 2)}
 class Aio:
     """Several writes submitted by one call, io_submit(2), which lets the kernel merge them."""
 
-    def __init__(self, device):
+    def __init__(self, device: int) -> None:
         self.device = device
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.setup, self.destroy, self.getevents, self.submit = AIO_CALLS[platform.machine()]
 
-    def call(self, number, *arguments):
-        result = self.libc.syscall(number, *arguments)
+    def call(self, number: int, *arguments: object) -> int:
+        """Make a system call that must succeed."""
+        result: int = self.libc.syscall(number, *arguments)
         assert result >= 0, os.strerror(ctypes.get_errno())
         return result
 
-    def write(self, count, size=4096, *, falling=False):
+    def write(self, count: int, size: int = 4096, *, falling: bool = False) -> None:
         """Write `count` neighbouring blocks, the last one first if they are `falling`."""
         context = ctypes.c_ulong(0)
         self.call(self.setup, 64, ctypes.byref(context))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.support.waiting import PATIENCE
 
@@ -61,10 +61,10 @@ def schedstat(pid: int) -> Schedstat:
     return Schedstat(*map(int, Path(f"/proc/{pid}/schedstat").read_text().split()))
 
 
-def python(script: str, *arguments: object, **options: object) -> subprocess.Popen[str]:
+def python(script: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
     """A process that runs a script."""
     command = [sys.executable, "-S", "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, text=True, **options)  # type: ignore[call-overload]  # options as Popen's
+    return subprocess.Popen(command, text=True, **options)
 
 
 @contextmanager
