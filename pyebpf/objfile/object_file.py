@@ -14,7 +14,7 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.elf.relocations import read_relocatable
 from pyebpf.errors import MalformedData, NotFound, NotSupported, check_argument, closest
 from pyebpf.objfile.btf_ext import DebugInfo, read_debug_info
-from pyebpf.objfile.core import LOCAL_TYPE, apply
+from pyebpf.objfile.core import apply
 from pyebpf.objfile.kconfig import KCONFIG, read_constants
 from pyebpf.objfile.maps import (
     ARENA_DATA,
@@ -156,11 +156,6 @@ class ElfObject:
             for each in node.variables
             if isinstance(var := btf.type_by_id(each.type), Var) and is_kernel_owned(btf, var.type)
         }
-
-    @cached_property
-    def allocates(self) -> bool:
-        """Whether a program allocates objects of a type that this object defines (bpf_obj_new)."""
-        return any(record.kind == LOCAL_TYPE for records in self.debug.core.values() for record in records)
 
     @cached_property
     def data(self) -> Mapping[int, MapSpec]:
@@ -347,8 +342,8 @@ class _Linker:
             instructions += self._function(function, name)
             section = self.elf.sections[function.section]
             ids.append(self.whole.debug.functions.get(section.name, {}).get(function.value, 0))
-        # What a program allocates and a map keeps must be of one BTF.
-        types = CodeTypes(self.whole.types, tuple(ids)) if self.whole.allocates and all(ids) else None
+        # The one BTF of maps and programs: what a program allocates and a map keeps must be of the same.
+        types = CodeTypes(self.whole.types, tuple(ids)) if all(ids) else None
         return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak), btf=types)
 
     def _name(self, function: Symbol) -> str:
