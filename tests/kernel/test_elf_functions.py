@@ -7,11 +7,14 @@ import subprocess
 import pytest
 
 from pyebpf.attach.freplace import Freplace
+from pyebpf.btf import BtfBuilder
 from pyebpf.dataclass import replace
 from pyebpf.errors import VerifierError
 from pyebpf.link import attach
 from pyebpf.objects import Program
+from pyebpf.objects.btf import shared_btf
 from pyebpf.objfile import read_object
+from pyebpf.specs.programs import CodeTypes
 from tests.support.needs import needs
 
 CALLS = 128
@@ -54,12 +57,12 @@ def program_spec(source, folder, name):
     return read_object(target.read_bytes()).program_spec(name)
 
 
-def expected(length):
+def expected(length, turns=3000):
     """What `filter` returns for a length."""
     total = length
     for _ in range(CALLS):
         number = total
-        for _ in range(3000):
+        for _ in range(turns):
             number = (number * 3 + 1) % (1 << 64) if number & 1 else number >> 1
         total += number & 255
     return total
@@ -78,6 +81,18 @@ def test_a_static_function_is_verified_at_each_call(tmp_path, linkage):
     spec = program_spec(SOURCE.replace("LINKAGE", linkage), tmp_path, "filter")
     with pytest.raises(VerifierError, match=r"filter: .* too (complex|large)"):
         Program(spec, {})
+
+
+def test_types_that_the_kernel_refuses_are_left_out(tmp_path):
+    """A program whose BTF has what this kernel does not take is loaded all the same."""
+    spec = program_spec(SOURCE.replace("LINKAGE", "static").replace("3000", "3"), tmp_path, "filter")
+    btf = BtfBuilder()
+    prototype = btf.add_func_proto(btf.add_int("int", 4))
+    unknown = [btf.add_func(each.name, prototype, linkage=7) for each in spec.code.subprograms]
+    types = CodeTypes(btf.to_bytes(), tuple(unknown))
+    assert shared_btf(types.btf) is None
+    with Program(replace(spec, code=replace(spec.code, btf=types)), {}) as program:
+        assert program.test_run(data=bytes(64)).retval == expected(50, turns=3)
 
 
 def test_a_global_function_is_replaced(tmp_path):
