@@ -13,9 +13,10 @@ from pyebpf.runtime.host import kernel_btf
 from pyebpf.specs.map_traits import MapOperation
 
 READ_WHOLE = MapOperation.LOOKUP | MapOperation.ITERATE
-if len(sys.argv) != 3:
-    sys.exit("usage: clang_object.py FILE.o SECONDS")
-object_file = read_object(Path(sys.argv[1]).read_bytes())
+if len(sys.argv) < 3:
+    sys.exit("usage: clang_object.py FILE.o SECONDS [VARIABLE=NUMBER ...]")
+values = {name: int(number) for name, _, number in (each.partition("=") for each in sys.argv[3:])}
+object_file = read_object(Path(sys.argv[1]).read_bytes()).with_variables(values)
 module = object_file.module_spec(kernel_btf(), KernelConfig(*read_config()))
 
 with ExitStack() as held:

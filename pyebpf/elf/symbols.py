@@ -29,6 +29,7 @@ _IFUNC = 10
 _FUNCTIONS = frozenset({2, _IFUNC})
 _OTHER_KINDS = {3: "STT_SECTION", 4: "STT_FILE", 5: "STT_COMMON", 6: "STT_TLS"}
 _BINDINGS = {0: "STB_LOCAL", 1: "STB_GLOBAL", 2: "STB_WEAK"}
+_HIDDEN = frozenset({1, 2})  # STV_INTERNAL, STV_HIDDEN
 _U64_MAX = (1 << 64) - 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _SHT_GNU_VERDEF, _SHT_GNU_VERSYM = 0x6FFF_FFFD, 0x6FFF_FFFF
@@ -45,7 +46,8 @@ class Symbol(NamedTuple):
     (`name@@VERSION`). `kind` is STT_FUNC, STT_GNU_IFUNC (the address is that of the function that chooses),
     STT_OBJECT, STT_NOTYPE or another of the ELF specification's. `value` is a virtual address, `offset` the same place
     in the file: what a uprobe takes; None where the file has no bytes for it (.bss), and in an object. `section` is
-    the number of its section, None of one that is defined elsewhere, which may be missing there if it is weak.
+    the number of its section, None of one that is defined elsewhere, which may be missing there if it is weak. `hidden`
+    is visibility STV_HIDDEN or STV_INTERNAL, read in objects only.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Symbol(NamedTuple):
     offset: int | None
     section: int | None
     binding: str
+    hidden: bool = False
 
     def __str__(self) -> str:
         mark = "@@" if self.default else "@"
@@ -179,7 +182,7 @@ class ElfSymbols(ElfHeaders):
             raise MalformedData(f"{self.path}: the symbol table is garbled")
         self.budget.start()
         for fields in entries.layout.iter_unpack(entries.data):
-            name, info, _, place, value, size = fields if entries.wide else (fields[i] for i in (0, 3, 4, 5, 1, 2))
+            name, info, other, place, value, size = fields if entries.wide else (fields[i] for i in (0, 3, 4, 5, 1, 2))
             kind = _KINDS.get(info & 0xF) or _OTHER_KINDS.get(info & 0xF, str(info & 0xF))
             home = place if 0 < place < len(self.sections) else None
             binding = _BINDINGS.get(info >> 4, str(info >> 4))
@@ -195,6 +198,7 @@ class ElfSymbols(ElfHeaders):
                 offset=offset,
                 section=home,
                 binding=binding,
+                hidden=other & 3 in _HIDDEN,
             )
 
     def functions(self, pattern: str = "*") -> tuple[Symbol, ...]:

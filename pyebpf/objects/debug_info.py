@@ -1,4 +1,4 @@
-"""Debug information of a program: the smallest BTF with its functions, func_info and line_info.
+"""Debug information of a program: func_info, line_info, and their BTF: the object's own, or the smallest there is.
 
 With it the verifier's log and `bpftool prog dump` show Python source, and callbacks (bpf_loop) may be used, which the
 kernel refuses without func_info.
@@ -6,14 +6,17 @@ kernel refuses without func_info.
 
 from __future__ import annotations
 
+from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING
 
 from pyebpf.asm import slot_starts
-from pyebpf.btf import BtfBuilder
+from pyebpf.btf import Btf, BtfBuilder
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from pyebpf.errors import Location
     from pyebpf.specs import Code
 
@@ -37,14 +40,15 @@ class DebugInfo:
 
 
 def debug_info(code: Code) -> DebugInfo:
-    """Return BTF of `code`'s functions and source lines for the kernel; of code with BTF of its own, the functions."""
-    if code.btf is not None:
-        starts = slot_starts(code.instructions)
-        places = zip(code.subprograms, code.btf.functions, strict=True)
-        found = b"".join(_FUNC_INFO.pack(starts[each.start], number) for each, number in places)
-        return DebugInfo(code.btf.btf, found, b"", {})
-    btf = BtfBuilder()
+    """Return what the kernel is told about `code`'s functions and source lines."""
     starts = slot_starts(code.instructions)
+    if code.btf is not None:
+        types = Btf(code.btf.btf)
+        ids = {each.name: number for each, number in zip(code.subprograms, code.btf.functions, strict=True)}
+        # A source line that clang's .BTF.ext has is one of its strings.
+        lines = _line_info(code, starts, cache(lambda text: next(iter(types.string_offsets(text)), 0)))
+        return DebugInfo(code.btf.btf, _func_info(code, starts, ids), lines, ids)
+    btf = BtfBuilder()
     # Static linkage: the arguments are not checked, so one prototype without any serves all.
     prototype = btf.add_func_proto(btf.add_int("int", 4, signed=True))
     ids = {
@@ -56,23 +60,32 @@ def debug_info(code: Code) -> DebugInfo:
         number = btf.add_int("__u64", 8)
         of_numbers = btf.add_func_proto(number, [(parameter, number) for parameter in each.parameters])
         ids[each.name] = btf.add_func(each.name, of_numbers, _GLOBAL)
-    functions = [_FUNC_INFO.pack(starts[each.start], ids[each.name]) for each in code.subprograms]
+    lines = _line_info(code, starts, btf.string)
+    return DebugInfo(btf.to_bytes(), _func_info(code, starts, ids), lines, ids)
+
+
+def _func_info(code: Code, starts: Sequence[int], ids: Mapping[str, int]) -> bytes:
+    return b"".join(_FUNC_INFO.pack(starts[each.start], ids[each.name]) for each in code.subprograms)
+
+
+def _line_info(code: Code, starts: Sequence[int], string: Callable[[str], int]) -> bytes:
+    """Records of every place in the source; `string` gives the offset of a file's name or a line's text in the BTF."""
     entries = {subprogram.start for subprogram in code.subprograms}
     lines = []
     before: tuple[int, int, int] | None = None
     for index, instruction in enumerate(code.instructions):
-        place = _place(btf, instruction.where)
+        place = _place(string, instruction.where)
         # Every function needs a record at its first instruction, also one without a known place.
         if index in entries or (instruction.where is not None and place != before):
             lines.append(_LINE_INFO.pack(starts[index], *place))
             before = place
-    return DebugInfo(btf.to_bytes(), b"".join(functions), b"".join(lines), ids)
+    return b"".join(lines)
 
 
-def _place(btf: BtfBuilder, where: Location | None) -> tuple[int, int, int]:
+def _place(string: Callable[[str], int], where: Location | None) -> tuple[int, int, int]:
     if where is None:
         return 0, 0, 0
     # The log prints one physical line at most: a second one would hide where the first is.
     text = where.text.partition("\n")[0]
     line, column = min(where.line, _MAX_LINE), min(where.column, _MAX_COLUMN)
-    return btf.string(where.file), btf.string(text), line << _COLUMN_BITS | column
+    return string(where.file), string(text), line << _COLUMN_BITS | column

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from pyebpf.asm import encode, resolve, slot_starts
 from pyebpf.closing import Closing
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue, KernelError, NotFound, NotLoaded, NotSupported, VerifierError, check_argument
 from pyebpf.kernel import bpf
 from pyebpf.kernel.errors_in_words import kernel_error
@@ -146,6 +147,9 @@ def _load(spec: ProgramSpec, instructions: Sequence[Instruction], name: str, fd_
             from pyebpf.objects.btf import shared_btf
 
             btf = shared_btf(debug.btf)
+            if btf is None:  # kinds of types that this kernel does not know: its functions are then as static ones
+                debug = debug_info(replace(spec.code, btf=None))
+                btf = bpf.btf_load(debug.btf).descriptor
         # Without BTF (not permitted, or a kernel that has none) the program is loaded all the same.
         described = btf is not None
         if btf is not None:
@@ -220,8 +224,11 @@ def _replaced(place: AttachSpec | None) -> tuple[int, int]:
         raise InvalidValue("a program of type EXT replaces a function: give its ProgramSpec a Freplace as `attach`")
     program: Program = place.loaded
     code = program.spec.code
+    functions = debug_info(code).functions
+    if code.btf is not None and place.function in functions:
+        return program.fileno(), functions[place.function]
     replaceable = {each.name for each in code.global_functions}
-    for name, number in debug_info(code).functions.items():
+    for name, number in functions.items():
         if name in replaceable and name.rpartition(".")[0] == place.function:
             return program.fileno(), number
     raise NotFound(f"program {program.name} calls no function {place.function} that can be replaced")

@@ -125,7 +125,7 @@ def read_maps(elf: RelocatableFile, btf: Btf | None, types: Callable[[], bytes])
             raise MalformedData("the object has maps but no BTF that describes them: compile it with -g")
         arena = elf.find(ARENA_DATA)
         data = elf.contents(arena) if arena is not None else b""
-        for name, var in _variables(btf, section):
+        for name, var in variables(btf, section):
             maps[name] = partial(_btf_map, btf, name, var.type, types, arena=data)
     for legacy in (each for each in elf.sections if is_legacy(each)):
         symbols = list(_objects(elf, legacy))
@@ -140,7 +140,7 @@ def read_contents(elf: RelocatableFile, btf: Btf | None) -> dict[str, dict[int, 
         return {}
     places = {symbol.name: symbol.value for symbol in elf.symbols if symbol.section == section.number}
     found: dict[str, dict[int, str]] = {}
-    for name, var in _variables(btf, section):
+    for name, var in variables(btf, section):
         values = next((member for member in _members(btf, var) if member.name == _VALUES), None)
         if values is None or name not in places:
             continue
@@ -156,7 +156,7 @@ def read_pinned(elf: RelocatableFile, btf: Btf | None) -> frozenset[str]:
     """Symbols of the maps that the source wants pinned by their names, `__uint(pinning, LIBBPF_PIN_BY_NAME)`."""
     section = elf.find(BTF_MAPS)
     found = set()
-    for name, var in _variables(btf, section) if btf is not None and section is not None else ():
+    for name, var in variables(btf, section) if btf is not None and section is not None else ():
         assert btf is not None
         for member in _members(btf, var):
             pointer = btf.type_by_id(btf.resolve(member.type))
@@ -199,7 +199,8 @@ def _legacy_map(elf: RelocatableFile, section: Section, symbol: Symbol, count: i
     return _spec(symbol.name, dict(zip(names, numbers, strict=True)), {}, None)
 
 
-def _variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
+def variables(btf: Btf, section: Section) -> Iterator[tuple[str, Var]]:
+    """The variables that BTF has of a section, by name."""
     for type_id in btf.find(section.name):
         node = btf.type_by_id(type_id)
         if isinstance(node, DataSec):

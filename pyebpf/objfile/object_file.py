@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from pyebpf.dataclass import dataclass, replace
 from pyebpf.elf.relocations import read_relocatable
 from pyebpf.errors import MalformedData, NotFound, NotSupported, check_argument, closest
 from pyebpf.objfile.btf_ext import DebugInfo, read_debug_info
-from pyebpf.objfile.core import LOCAL_TYPE, apply
+from pyebpf.objfile.core import apply
 from pyebpf.objfile.kconfig import KCONFIG, read_constants
 from pyebpf.objfile.maps import (
     ARENA_DATA,
@@ -30,6 +31,7 @@ from pyebpf.objfile.maps import (
 )
 from pyebpf.objfile.sections import Convention, convention
 from pyebpf.objfile.types import loadable
+from pyebpf.objfile.variables import with_values
 from pyebpf.specs import Code, FunctionStart, ModuleSpec, ProgramSpec
 from pyebpf.specs.maps import MapTypes
 from pyebpf.specs.programs import CodeTypes
@@ -37,8 +39,6 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import MapType, ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyebpf.elf.headers import Section
     from pyebpf.elf.relocations import RelocatableFile, Relocation
     from pyebpf.elf.symbols import Symbol
@@ -89,6 +89,16 @@ class ElfObject:
         section = elf.find(".BTF")
         data = elf.contents(section) if section is not None else b""
         self.btf = Btf(data) if data else None
+
+    def with_variables(self, values: Mapping[str, object]) -> ElfObject:
+        """The same object with other values of global variables, by name: {"wanted": 135}.
+
+        A value is a number, a string for a char array, a tuple for other arrays, or the variable's bytes. NotFound,
+        InvalidValue or MalformedData say which variable there is not, or cannot be set so: one of .bss has no bytes.
+        """
+        check_argument("values", values, Mapping, 'a dictionary such as {"wanted": 135}')
+        self._check_byte_order()
+        return ElfObject(with_values(self.elf, self.btf, values))
 
     @cached_property
     def debug(self) -> DebugInfo:
@@ -156,11 +166,6 @@ class ElfObject:
             for each in node.variables
             if isinstance(var := btf.type_by_id(each.type), Var) and is_kernel_owned(btf, var.type)
         }
-
-    @cached_property
-    def allocates(self) -> bool:
-        """Whether a program allocates objects of a type that this object defines (bpf_obj_new)."""
-        return any(record.kind == LOCAL_TYPE for records in self.debug.core.values() for record in records)
 
     @cached_property
     def data(self) -> Mapping[int, MapSpec]:
@@ -347,8 +352,8 @@ class _Linker:
             instructions += self._function(function, name)
             section = self.elf.sections[function.section]
             ids.append(self.whole.debug.functions.get(section.name, {}).get(function.value, 0))
-        # What a program allocates and a map keeps must be of one BTF.
-        types = CodeTypes(self.whole.types, tuple(ids)) if self.whole.allocates and all(ids) else None
+        # The one BTF of maps and programs: what a program allocates and a map keeps must be of the same.
+        types = CodeTypes(self.whole.types, tuple(ids)) if all(ids) else None
         return Code(tuple(instructions), tuple(subprograms), weak=frozenset(self.weak), btf=types)
 
     def _name(self, function: Symbol) -> str:

@@ -32,13 +32,16 @@ _EACH = {Kind.STRUCT: 12, Kind.UNION: 12, Kind.ENUM: 8, Kind.ENUM64: 12, Kind.FU
 
 def loadable(elf: RelocatableFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
     """The bytes of section .BTF for BTF_LOAD; `sections` are those whose variables the kernel is to know."""
+    text = elf.find(".text")
+    functions = elf.functions(text) if text is not None else ()
+    hidden = frozenset(symbol.name for symbol in functions if symbol.hidden)
     try:
-        return _changed(elf, data, btf, sections)
+        return _changed(elf, data, btf, sections, hidden)
     except (StructError, ValueError):  # a part that is not inside the bytes, a kind that there is not
         raise MalformedData("the object's BTF is garbled") from None
 
 
-def _changed(elf: RelocatableFile, data: bytes, btf: Btf, sections: frozenset[str]) -> bytes:
+def _changed(elf: RelocatableFile, data: bytes, btf: Btf, sections: frozenset[str], hidden: frozenset[str]) -> bytes:
     out, order = bytearray(data), Header.parse(data, split=False).order
     records = list(_records(data, order))
     integer, size = next(
@@ -58,8 +61,10 @@ def _changed(elf: RelocatableFile, data: bytes, btf: Btf, sections: frozenset[st
             pack_into(order + "III", out, at, 0, Kind.STRUCT << 24 | count, size)
             for part in range(at + _HEAD, at + _HEAD + 12 * count, 12):
                 pack_into(order + "III", out, part, 0, integer, 0)
-        elif kind is Kind.FUNC:
-            pack_into(order + "I", out, at + 4, Kind.FUNC << 24)  # static: the verifier follows each call of it
+        elif kind is Kind.FUNC and (count != _GLOBAL or btf.type_by_id(number).name in hidden):
+            # Static: the verifier follows each call of it. A global function it verifies by itself, for all arguments;
+            # libbpf's convention is that hidden ones are for this object alone.
+            pack_into(order + "I", out, at + 4, Kind.FUNC << 24)
         elif kind is Kind.VAR and unpack_from(order + "I", data, at + _HEAD)[0] == _EXTERN:
             pack_into(order + "II", out, at + 8, integer, _GLOBAL)
         elif kind is Kind.FUNC_PROTO:

@@ -105,6 +105,27 @@ def test_clang_object(tmp_path):
         assert example.stdout.read() == "calls {0: 0, 1: 17}\n"
 
 
+def test_clang_object_with_options(tmp_path):
+    """A `const volatile` variable that is given on the command line: another system call is counted, 13 times."""
+    needs("command:clang-19")
+    source = PERSONALITIES.replace('SEC("raw_tp', 'const volatile u64 wanted = 135;\nSEC("raw_tp', 1)
+    (tmp_path / "calls.c").write_text(source.replace("== 135", "== wanted"))
+    made = tmp_path / "calls.o"
+    output("clang-19", "-O2", "-g", "-target", "bpf", "-c", tmp_path / "calls.c", "-o", made)
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "clang_object.py", made, "1", "wanted=134"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as example:
+        assert example.stdout.readline() == "count is attached: raw_tp sys_enter\n"
+        libc = ctypes.CDLL(None)
+        for _ in range(13):
+            libc.syscall(134)  # uselib, which no kernel has any more
+            libc.personality(0xFFFFFFFF)
+        assert "calls {0: 0, 1: 13}" in example.stdout.read().splitlines()
+
+
 OF_ALL_KINDS = """
 #define SEC(name) __attribute__((section(name), used))
 #define __uint(name, value) int (*name)[value]
