@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import InvalidValue, function_ip, u64
+from pyebpf import InvalidValue, NotSupported, function_ip, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.programs.funccount import FUNCTION, MAX_PROBES, Counter, split
 from pyebpf.tool import (
@@ -68,9 +68,24 @@ class Options:
         return ("usecs", 1_000) if self.microseconds else ("nsecs", 1)
 
 
-def build(options: Options) -> Counter:
+class Latencies(Counter):
+    """A module whose probe asks which function it runs at, if that is `by_function`."""
+
+    by_function = False
+
+    def compile(self, target: Any, **options: Any) -> Any:
+        """As every module's. Raises NotSupported where the kernel does not tell: before Linux 5.15 (9ffd9f3ff719)."""
+        if self.by_function and target.has("attach:kprobe") and not target.has("helper:get_func_ip@kprobe"):
+            raise NotSupported(
+                "-F: this kernel does not tell a program which function it runs at; Linux 5.15 and later do: "
+                "leave -F out, or name one function"
+            )
+        return super().compile(target, **options)
+
+
+def build(options: Options) -> Latencies:
     """The probes and the maps; nothing is loaded yet."""
-    bpf, tasks = Counter(), TaskFilter(options)
+    bpf, tasks = Latencies(), TaskFilter(options)
     _, where, pattern = split(options.pattern)
     most = options.max_probes
     unit, factor = options.unit()
@@ -90,7 +105,7 @@ def build(options: Options) -> Counter:
             add(ctx.cookie if options.by_function else 0, elapsed)
 
     else:
-        bpf.pattern = pattern.rpartition(":")[2]
+        bpf.pattern, bpf.by_function = pattern.rpartition(":")[2], options.by_function
 
         @bpf.call(pattern, max_probes=most)
         def on_function(elapsed: int) -> None:
