@@ -13,9 +13,11 @@ import pytest
 
 from pyebpf import BPF, KernelObject, cpu, u64
 from pyebpf.programs import biocpu, biostacks, seeksize
-from pyebpf.programs._block import FLUSH, disk_of
+from pyebpf.programs._block import ACCOUNTING, FLUSH, disk_of
+from pyebpf.runtime.loaded import Loaded
 from tests.support.command import running
 from tests.support.loop import disk_statistics
+from tests.support.needs import needs
 from tests.support.scsi_debug import SHORT_TRANSFER
 
 READS, WRITES, FLUSHES, BLOCK = 101, 29, 7, 4096
@@ -120,6 +122,10 @@ def test_completions_by_processor(loop):
 
 def test_latency_by_stack(loop):
     """Reads and flushed writes come by different ways; each way's requests are as many, and as slow, as they were."""
+    with Loaded() as loaded:
+        functions = [name for name in ACCOUNTING if loaded.target().has_function(name)]
+    if not functions:
+        needs("tracepoint:block:block_io_start")
     with biostacks.open(disk=loop.name) as snapshot, running("biostacks", "-P", "--json") as objects:
         began = time.monotonic_ns()
         loop.read(READS)

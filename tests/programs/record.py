@@ -45,7 +45,8 @@ VARIANTS = (
 #: What a tool says of a driver that is not there, or of an option that a kernel is too old for: that is a fact, too.
 LACKING = re.compile(
     "the (NVMe|SCSI|md) driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet|"
-    "does not describe the types of its SCSI driver|does not tell a program which function it runs at"
+    "does not describe the types of its SCSI driver|does not tell a program which function it runs at|"
+    "does not tell when a request is queued"
 )
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
