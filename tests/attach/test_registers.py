@@ -103,7 +103,7 @@ def test_a_pointer_knows_whose_memory_it_is_in() -> None:
 
 @pytest.mark.parametrize(
     ("annotation", "part"),
-    [(None, "annotate it"), (int, "int does not give its width"), (char[8], "an integer or a pointer")],
+    [(None, "annotate it"), (int, "int does not give its width"), (char[8], "an integer, a bool or a pointer")],
 )
 def test_what_no_register_holds_is_refused(annotation: Any, part: str) -> None:
     """Without a type, with one of no width, with one that is not a register's."""

@@ -82,14 +82,13 @@ NAMED = {
 
 
 def test_every_number_of_such_a_thing_is_looked_at():
-    """Each option `--pid`, `--tid` or `--cpu` of any tool."""
+    """Each option `--pid`, `--ppid`, `--tid` or `--cpu` of any tool."""
+    kinds = {"--pid": "process", "--ppid": "process", "--tid": "thread", "--cpu": "processor"}
     meant = {
-        (name, field.name): {"--pid": "process", "--tid": "thread", "--cpu": "processor"}[
-            field.metadata["spec"].flags[-1]
-        ]
+        (name, field.name): kinds[field.metadata["spec"].flags[-1]]
         for name in names()
         for field in fields(find(name).options)
-        if field.metadata["spec"].flags[-1:] in (("--pid",), ("--tid",), ("--cpu",))
+        if field.metadata["spec"].flags[-1:] in {(flag,) for flag in kinds}
     }
     assert meant == NAMED
     assert len(meant) >= 9
@@ -99,7 +98,7 @@ def test_every_number_of_such_a_thing_is_looked_at():
 def test_a_tool_refuses_to_wait_for_what_is_not_there(name, field):
     """As a library and as a command, before anything is loaded; its bytecode can be had."""
     tool, number = find(name), NOBODY if NAMED[name, field] != "processor" else 8191
-    pattern = ["vfs_*"] if name == "funccount" else []
+    pattern = ["vfs_*"] if name in ("funccount", "funclatency") else []
     with pytest.raises(NotFound, match=rf"^--\w+: .*{number}"), tool.open(*pattern, **{field: number}):
         pass
     command = [sys.executable, "-m", "pyebpf", name, *pattern, f"--{field}", str(number)]

@@ -14,7 +14,7 @@ from pyebpf.tool import SummaryTool
 from tests.programs.record import command_lines
 
 LINES = {line: (tool, options) for line, tool, options in command_lines()}
-UNITS = {1_000: "_ns", 1_000_000: "_ns", 10**9: "_ns", 1024: "_bytes"}
+UNITS = {1_000: "_ns", 1_000_000: "_ns", 10**9: "_ns", 1024: "_bytes", 1 << 20: "_bytes"}
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -38,7 +38,8 @@ def test_a_number_in_another_unit_has_a_field_in_the_base_unit(line):
     tool, options = LINES[line]
     columns = list(tool.columns_for(options))
     columns += tool.lines.columns if isinstance(tool, SummaryTool) and tool.lines is not None else []
-    assert [c for c in columns if c.scale != 1 and not c.field_name().endswith(UNITS[c.scale])] == []
+    fields = [c for c in columns if c.scale != 1 and c.field is not None]
+    assert [c for c in fields if not c.field_name().endswith(UNITS[c.scale])] == []
 
 
 def test_the_command(capsys):
