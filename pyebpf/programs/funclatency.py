@@ -75,7 +75,7 @@ class Latencies(Counter):
 
     def compile(self, target: Any, **options: Any) -> Any:
         """As every module's. Raises NotSupported where the kernel does not tell: before Linux 5.15 (9ffd9f3ff719)."""
-        if self.by_function and target.has("attach:kprobe") and not target.has("helper:get_func_ip@kprobe"):
+        if self.by_function and not target.has("helper:get_func_ip@kprobe") and target.has("attach:kprobe"):
             raise NotSupported(
                 "-F: this kernel does not tell a program which function it runs at; Linux 5.15 and later do: "
                 "leave -F out, or name one function"

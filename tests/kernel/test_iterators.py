@@ -152,6 +152,7 @@ def test_files(tmp_path):
 
 def test_map_entries():
     """Each entry of a hash, with key and value of the map's own types, more than one read of the descriptor takes."""
+    needs("iterator:bpf_map_elem")
     bpf = BPF()
     squares = bpf.hash(key=u32, value=u64)
     others = bpf.hash(key=u32, value=u64)
@@ -176,6 +177,7 @@ def test_map_entries():
 
 def test_annotations_of_entries():
     """A key's own type may stand at it; another one can't hold the None after the last entry, and the error says so."""
+    needs("iterator:bpf_map_elem")
 
     def load(annotation):
         bpf = BPF()
@@ -202,6 +204,7 @@ def test_annotations_of_entries():
 
 def test_the_example_of_map_entries(capsys):
     """The program of docs/attachments.md prints the nine entries above a thousand."""
+    needs("iterator:bpf_map_elem")
     page = (Path(__file__).resolve().parents[2] / "docs/attachments.md").read_text("utf-8")
     (source,) = [each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if '"bpf_map_elem"' in each]
     linecache.cache["<map entries>"] = (len(source), None, source.splitlines(keepends=True), "<map entries>")
@@ -213,6 +216,7 @@ def test_the_example_of_map_entries(capsys):
 
 def test_map_of_records_and_of_processors():
     """A value that is a record is read by its fields; a per-CPU value as one number for each processor."""
+    needs("iterator:bpf_map_elem")
     bpf = BPF()
     tasks = bpf.hash(key=Entry, value=Task)
     counts = bpf.percpu_array(value=u64, size=3)
@@ -267,6 +271,7 @@ def test_sockets():
 
 def test_refusals(tmp_path):
     """An iterator that there is none of, a limit that does not fit, a missing process: one line each."""
+    needs("iterator:bpf_map_elem")
 
     def made(name, function=None, **options):
         bpf = BPF()
@@ -333,6 +338,7 @@ def test_refusals(tmp_path):
 
 def test_the_kernel_lists_them():
     """What `iterators()` lists can be loaded, and read, if it is not a map's: a record comes of it."""
+    needs("iterator:bpf_map_elem")
     names = BPF.iterators()
     read = set()
     assert {"task", "task_file", "bpf_map", "bpf_map_elem"} <= set(names)

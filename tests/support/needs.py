@@ -9,6 +9,7 @@ A test of what happens where a feature is missing says `lacks("attach:kprobe")`,
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
@@ -124,9 +125,16 @@ _FUNCTIONS = {
 
 
 def _iterator(name: str) -> bool:
+    """Whether the kernel has an iterator, and takes a program for it: one locked down refuses those over entries."""
     from pyebpf import BPF
+    from pyebpf.features.loading import Load, attempt, finish, target_of
+    from pyebpf.uapi.attach_types import AttachType
+    from pyebpf.uapi.bpf import ProgramType
 
-    return name in BPF.iterators()
+    if name not in BPF.iterators():
+        return False
+    load = Load(AttachType.TRACE_ITER, target=f"bpf_iter_{name}")
+    return attempt(finish(), ProgramType.TRACING, load=load, target=target_of(load, _btf) or 0).errno != errno.EPERM
 
 
 def _member(path: str) -> bool:
