@@ -126,7 +126,10 @@ def test_latency_by_stack(loop):
         functions = [name for name in ACCOUNTING if loaded.target().has_function(name)]
     if not functions:
         needs("tracepoint:block:block_io_start")
-    with biostacks.open(disk=loop.name) as snapshot, running("biostacks", "-P", "--json") as objects:
+    with (
+        biostacks.open(disk=loop.name) as snapshot,
+        running("biostacks", "-P", "--json", "--disk", loop.name) as objects,
+    ):
         began = time.monotonic_ns()
         loop.read(READS)
         loop.write(WRITES)
