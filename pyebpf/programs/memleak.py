@@ -3,8 +3,8 @@
 Follows malloc, calloc, realloc, posix_memalign, memalign, aligned_alloc, valloc, pvalloc and free of the C library.
 What is older than half a second (-o) may be a leak: see whether it grows from one interval to the next.
 
-Overhead: two probes in user space and a stack for each allocation, one for each free: some microseconds. A process that
-allocates all the time becomes several times as slow.
+Overhead: two probes in user space and a stack for each allocation, one for each free. A process that allocates all the
+time becomes much slower.
 """
 
 from __future__ import annotations
