@@ -13,6 +13,8 @@ from tests.support.native import build_native
 from tests.support.needs import needs
 from tests.support.told import told
 
+# Emulated, these take minutes; what is tested here is the same on every kernel, and uprobes have tests of their own.
+pytestmark = pytest.mark.any_kernel
 #: To each line it allocates by every function, or frees half of that, and writes "done".
 PROGRAM = """
 #define _GNU_SOURCE

@@ -33,8 +33,8 @@ SECONDS = Path(__file__).with_name("seconds.json")
 """What a test of a file takes on average in an emulated machine, by the file's name."""
 UNMEASURED = 3.0  # seconds of a test of a file that is new
 RECENT = 20  # commits that are looked at
-RECENT_SECONDS = 60.0  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
-REST = 200.0  # seconds of other files that one run deals
+RECENT_SECONDS = 40.0  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
+REST = 100.0  # seconds of other files that one run deals
 
 _TOOL = "test_tool_"
 #: Kernels with all that tools attach to, so that their exact tests count something. Plain ones that every apt reaches.
