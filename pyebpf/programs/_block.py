@@ -94,6 +94,11 @@ def disk_option() -> Any:
     return option("--disk", metavar="DISK", help="only this disk, by its name, such as sda")
 
 
+def is_wanted(rq: KernelObject, disk: str | None) -> bool:
+    """In a probe: whether a request is for the disk of this name; for None each is."""
+    return bool(disk is None or disk_of(rq).disk_name == disk)
+
+
 class QueuedRequests(BPF):
     """A module that calls `queued`, a probe function, with each struct request that a process has queued.
 

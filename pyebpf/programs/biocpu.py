@@ -9,7 +9,7 @@ Overhead: an addition for each request.
 from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, char, cpu, field
-from pyebpf.programs._block import disk_of, disk_option, is_done
+from pyebpf.programs._block import disk_of, disk_option, is_done, is_wanted
 from pyebpf.tool import Example, SummaryTool, dataclass, flag, histograms_of
 
 #: Processors with rows of their own; any more share one.
@@ -40,7 +40,7 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("block_rq_complete")
     def on_complete(rq: KernelObject, nr_bytes: int) -> None:
-        if not is_done(rq, nr_bytes) or (options.disk is not None and disk_of(rq).disk_name != options.disk):
+        if not is_done(rq, nr_bytes) or not is_wanted(rq, options.disk):
             return
         if options.by_disk:
             by_disk[Disk(disk=disk_of(rq).disk_name)].add(cpu())

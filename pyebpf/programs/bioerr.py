@@ -10,7 +10,7 @@ Overhead: a comparison for each request, and a line for each that fails.
 from __future__ import annotations
 
 from pyebpf import BPF, KernelObject
-from pyebpf.programs._block import disk_of, disk_option
+from pyebpf.programs._block import disk_option, is_wanted
 from pyebpf.programs._block_errors import Ended, ended
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
 
@@ -29,7 +29,7 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("block_rq_complete")
     def on_complete(rq: KernelObject, error: int, nr_bytes: int) -> None:
-        if error != 0 and (options.disk is None or disk_of(rq).disk_name == options.disk):
+        if error != 0 and is_wanted(rq, options.disk):
             failures.emit(ended(rq, error, nr_bytes, 0))
 
     return bpf

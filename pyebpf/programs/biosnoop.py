@@ -22,6 +22,7 @@ from pyebpf.programs._block import (
     disk_of,
     disk_option,
     forget_starts,
+    is_wanted,
     operation_name,
     sector_of,
 )
@@ -76,7 +77,7 @@ def build(options: Options) -> Requests:
     completions = bpf.ringbuf(Completed, name="completions")
 
     def completed(rq: Any, start: Any) -> None:
-        if options.disk is not None and disk_of(rq).disk_name != options.disk:
+        if not is_wanted(rq, options.disk):
             return
         time = now()
         completions.emit(

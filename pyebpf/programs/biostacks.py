@@ -11,7 +11,7 @@ Overhead: a stack, two map operations and a histogram for each request.
 from __future__ import annotations
 
 from pyebpf import KernelObject, Struct, char, comm, field, kstack, now, s32, u64
-from pyebpf.programs._block import QueuedRequests, disk_of, disk_option
+from pyebpf.programs._block import QueuedRequests, disk_option, is_wanted
 from pyebpf.tool import (
     KERNEL_STACK,
     Example,
@@ -79,7 +79,7 @@ def build(options: Options) -> QueuedRequests:
         request = requests.get(rq)
         if request is None:
             return
-        if options.disk is None or disk_of(rq).disk_name == options.disk:
+        if is_wanted(rq, options.disk):
             elapsed = (now() - request.at) // factor
             if options.by_process:
                 latency[ProcessStack(comm=request.comm, stack=request.stack)].add(elapsed)

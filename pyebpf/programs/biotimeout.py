@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 
 from pyebpf import BPF, KernelObject, enum, has_enum, s32
-from pyebpf.programs._block import disk_of, disk_option
+from pyebpf.programs._block import disk_option, is_wanted
 from pyebpf.programs._block_errors import Ended, ended
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
 
@@ -38,17 +38,14 @@ def build(options: Options) -> BPF:
         mask = 1 << enum("__RQF_TIMED_OUT") if has_enum("__RQF_TIMED_OUT") else TIMED_OUT
         return bool(rq.rq_flags & mask)
 
-    def wanted(rq: KernelObject) -> bool:
-        return bool(options.disk is None or disk_of(rq).disk_name == options.disk)
-
     @bpf.btf_tracepoint("block_rq_complete")
     def on_complete(rq: KernelObject, error: int, nr_bytes: int) -> None:
-        if (s32(error) in TIMEOUTS or timed_out(rq)) and wanted(rq):
+        if (s32(error) in TIMEOUTS or timed_out(rq)) and is_wanted(rq, options.disk):
             timeouts.emit(ended(rq, error, nr_bytes, 0))
 
     @bpf.btf_tracepoint("block_rq_requeue")
     def on_requeue(rq: KernelObject) -> None:
-        if timed_out(rq) and wanted(rq):
+        if timed_out(rq) and is_wanted(rq, options.disk):
             timeouts.emit(ended(rq, 0, rq.__data_len, 1))
 
     return bpf

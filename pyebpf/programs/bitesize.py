@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, char, comm, field
 from pyebpf.filters import TaskFilter
-from pyebpf.programs._block import disk_of, disk_option
+from pyebpf.programs._block import disk_option, is_wanted
 from pyebpf.tool import Example, SummaryTool, comm_option, dataclass, histograms_of, pid_option
 
 
@@ -37,7 +37,7 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("block_rq_issue")
     def on_issue(rq: KernelObject) -> None:
-        if tasks.wanted() and (options.disk is None or disk_of(rq).disk_name == options.disk):
+        if tasks.wanted() and is_wanted(rq, options.disk):
             sizes[Key(comm=comm())].add(rq.__data_len)
 
     return bpf

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, char, field, kernel_string
 from pyebpf.in_flight import InFlight
-from pyebpf.programs._block import disk_of, disk_option
+from pyebpf.programs._block import disk_option, is_wanted
 from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option, time_unit
 
 
@@ -38,7 +38,7 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("block_rq_insert")
     def on_insert(rq: KernelObject) -> None:
-        if options.disk is None or disk_of(rq).disk_name == options.disk:
+        if is_wanted(rq, options.disk):
             waiting.start(rq)
 
     @bpf.btf_tracepoint("block_rq_merge")
