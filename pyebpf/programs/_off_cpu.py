@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import InvalidValue, Struct, char, comm, field, kstack, pid, s32, u32, ustack
+from pyebpf import InvalidValue
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._scheduler import TASK_DEAD, state
+from pyebpf.programs._thread_stacks import StackChoice, ThreadStacks, here, pids_option, stack_storage_option
 from pyebpf.tool import cgroup_option, dataclass, flag, option, tid_option
 
 if TYPE_CHECKING:
@@ -16,36 +17,16 @@ if TYPE_CHECKING:
     from pyebpf import BPF, KernelObject
     from pyebpf.tool import Stop
 
-STACKS = 131_072
-PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
 #: include/linux/sched.h: a thread of the kernel.
 PF_KTHREAD = 0x0020_0000
 LONGEST = (1 << 63) // 1000
 
 
-class ThreadStacks(Struct):
-    """A thread and where it is: numbers of stacks, below 0 for none."""
-
-    pid: u32
-    user: s32
-    kernel: s32
-    comm: str = field(char[16])
-
-
 @dataclass(frozen=True)
-class OffCpuOptions:
+class OffCpuOptions(StackChoice):
     """Options of all: whose time off the processors, and how much of it at a time."""
 
-    pid: tuple[int, ...] = option(
-        "-p",
-        "--pid",
-        default=(),
-        metavar="PID[,PID]",
-        help="only these processes",
-        minimum=1,
-        maximum=PID_MAX,
-        names="process",
-    )
+    pid: tuple[int, ...] = pids_option()
     tid: int | None = tid_option()
     cgroup: str | None = cgroup_option()
     user_threads: bool = flag("-u", "--user-threads-only", help="no threads of the kernel")
@@ -76,34 +57,15 @@ class OffCpuOptions:
         minimum=0,
         maximum=(1 << 32) - 1,
     )
-    stack_storage_size: int = option(
-        "--stack-storage-size",
-        default=STACKS,
-        metavar="N",
-        help="limit of different stacks",
-        minimum=1,
-        maximum=1 << 24,
-    )
+    stack_storage_size: int = stack_storage_option()
 
     def __post_init__(self) -> None:
         """Take one process for a tuple of one, as open(pid=42) gives it; refuse what excludes everything."""
-        given: object = self.pid
-        if given is None or isinstance(given, int):
-            object.__setattr__(self, "pid", () if given is None else (given,))
+        super().__post_init__()
         if self.user_threads and self.kernel_threads:
             raise InvalidValue("no thread is of the kernel and of a process: give one of -u and -k")
         if self.maximum is not None and self.maximum < self.minimum:
             raise InvalidValue(f"no time is at least {self.minimum} us and at most {self.maximum} us: see -m and -M")
-
-    @property
-    def with_user(self) -> bool:
-        """Whether stacks of processes are shown."""
-        return self.user or not self.kernel
-
-    @property
-    def with_kernel(self) -> bool:
-        """Whether stacks of the kernel are shown."""
-        return self.kernel or not self.user
 
 
 class OffCpu:
@@ -138,12 +100,7 @@ class OffCpu:
 
     def here(self) -> ThreadStacks:
         """In a probe: the current thread and its stacks."""
-        return ThreadStacks(
-            pid=pid(),
-            user=ustack() if self.options.with_user else -1,
-            kernel=kstack() if self.options.with_kernel else -1,
-            comm=comm(),
-        )
+        return here(self.options)
 
 
 def totals(bpf: BPF, stop: Stop) -> Iterator[tuple[Any, int]]:
@@ -153,13 +110,3 @@ def totals(bpf: BPF, stop: Stop) -> Iterator[tuple[Any, int]]:
     for key, nanoseconds in sorted(bpf["totals"].interval().items(), key=lambda item: -item[1]):
         yield key, nanoseconds // 1000
     bpf.stacks.release()
-
-
-def stacks(bpf: BPF, options: OffCpuOptions, thread: ThreadStacks) -> dict[str, Any]:
-    """Arguments of a `Stack` or a `StackPart` that shows a thread: None for stacks that were not asked for."""
-    return {
-        "comm": thread.comm,
-        "pid": thread.pid,
-        "user": bpf.stacks.user(thread.user, thread.pid) if options.with_user else None,
-        "kernel": bpf.stacks.kernel(thread.kernel) if options.with_kernel else None,
-    }

@@ -15,8 +15,9 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, RawTracepointContext, Struct, helpers, now, u64
-from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, ThreadStacks, stacks, totals
+from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, totals
 from pyebpf.programs._scheduler import TASK_DEAD, THREADS, forget, is_preempted, state
+from pyebpf.programs._thread_stacks import ThreadStacks, stacks
 from pyebpf.tool import Example, Stack, StackPart, StackTool, Stop, dataclass, option
 
 if TYPE_CHECKING:

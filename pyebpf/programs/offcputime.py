@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, RawTracepointContext, Struct, now, u64
-from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, ThreadStacks, stacks, totals
+from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, totals
 from pyebpf.programs._scheduler import THREADS, forget
+from pyebpf.programs._thread_stacks import ThreadStacks, stacks
 from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass
 
 if TYPE_CHECKING:

@@ -11,41 +11,28 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, Struct, char, comm, cpu, field, kstack, pid, s32, u32, u64, ustack
+from pyebpf import BPF, cpu, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
+from pyebpf.programs._thread_stacks import (
+    StackChoice,
+    ThreadStacks,
+    here,
+    pids_option,
+    stack_storage_option,
+    stacks,
+)
 from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option, tid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-STACKS = 131_072
-PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
-
-
-class Sample(Struct):
-    """A sample: numbers of stacks, below 0 for none."""
-
-    pid: u32
-    user: s32
-    kernel: s32
-    comm: str = field(char[16])
-
 
 @dataclass(frozen=True)
-class Options:
+class Options(StackChoice):
     """Options: what to sample, and how often."""
 
-    pid: tuple[int, ...] = option(
-        "-p",
-        "--pid",
-        default=(),
-        metavar="PID[,PID]",
-        help="only these processes",
-        minimum=1,
-        maximum=PID_MAX,
-        names="process",
-    )
+    pid: tuple[int, ...] = pids_option()
     tid: int | None = tid_option("-L")
     frequency: int = option(
         "-F",
@@ -63,28 +50,14 @@ class Options:
     user: bool = flag("-U", "--user", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
-    stack_storage_size: int = option(
-        "--stack-storage-size",
-        default=STACKS,
-        metavar="N",
-        help="limit of different stacks",
-        minimum=1,
-        maximum=1 << 24,
-    )
-
-    def __post_init__(self) -> None:
-        """Take one process for a tuple of one, as open(pid=42) gives it."""
-        given: object = self.pid
-        if given is None or isinstance(given, int):
-            object.__setattr__(self, "pid", () if given is None else (given,))
+    stack_storage_size: int = stack_storage_option()
 
 
 def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.max_stacks = options.stack_storage_size
-    counts = bpf.hash(key=Sample, value=u64, size=options.stack_storage_size)
-    user, kernel = options.user or not options.kernel, options.kernel or not options.user
+    counts = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size)
 
     # Of one process only itself is interrupted.
     alone = options.pid[0] if len(options.pid) == 1 else -1
@@ -99,33 +72,18 @@ def build(options: Options) -> BPF:
             return
         if options.cpu is not None and cpu() != options.cpu:
             return
-        counts[
-            Sample(
-                pid=pid(),
-                user=ustack() if user else -1,
-                kernel=kstack() if kernel else -1,
-                comm=comm(),
-            )
-        ] += 1
+        counts[here(options)] += 1
 
     return bpf
 
 
 def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
     """The stacks sampled until the stop, since the call before, the most frequent first."""
-    stacks = bpf.stacks
-    user, kernel = options.user or not options.kernel, options.kernel or not options.user
     stop.wait()
     # After Ctrl-C there is little time for names: the most frequent have them first.
     for sample, count in sorted(bpf["counts"].interval().items(), key=lambda item: -item[1]):
-        yield Stack(
-            count,
-            sample.comm,
-            sample.pid,
-            stacks.user(sample.user, sample.pid) if user else None,
-            stacks.kernel(sample.kernel) if kernel else None,
-        )
-    stacks.release()
+        yield Stack(count, **stacks(bpf, options, sample))
+    bpf.stacks.release()
 
 
 TOOL = StackTool(

@@ -1,0 +1,93 @@
+"""Threads and their stacks: the record that a probe makes, and the options of the tools that show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf import Struct, char, comm, field, kstack, pid, s32, u32, ustack
+from pyebpf.tool import option
+
+if TYPE_CHECKING:
+    from pyebpf import BPF
+
+STACKS = 131_072
+PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
+
+
+class ThreadStacks(Struct):
+    """A thread and where it is: numbers of stacks, below 0 for none."""
+
+    pid: u32
+    user: s32
+    kernel: s32
+    comm: str = field(char[16])
+
+
+class StackChoice:
+    """Options that have `pid`, the processes, and `user` and `kernel`, which leave out the other's stacks."""
+
+    pid: tuple[int, ...]
+    user: bool
+    kernel: bool
+
+    def __post_init__(self) -> None:
+        """Take one process for a tuple of one, as open(pid=42) gives it."""
+        given: object = self.pid
+        if given is None or isinstance(given, int):
+            object.__setattr__(self, "pid", () if given is None else (given,))
+
+    @property
+    def with_user(self) -> bool:
+        """Whether stacks of processes are shown."""
+        return self.user or not self.kernel
+
+    @property
+    def with_kernel(self) -> bool:
+        """Whether stacks of the kernel are shown."""
+        return self.kernel or not self.user
+
+
+def pids_option() -> Any:
+    """`-p`, `--pid`: several processes, none by default."""
+    return option(
+        "-p",
+        "--pid",
+        default=(),
+        metavar="PID[,PID]",
+        help="only these processes",
+        minimum=1,
+        maximum=PID_MAX,
+        names="process",
+    )
+
+
+def stack_storage_option() -> Any:
+    """`--stack-storage-size`, for `bpf.max_stacks`."""
+    return option(
+        "--stack-storage-size",
+        default=STACKS,
+        metavar="N",
+        help="limit of different stacks",
+        minimum=1,
+        maximum=1 << 24,
+    )
+
+
+def here(options: StackChoice) -> ThreadStacks:
+    """In a probe: the current thread and its stacks."""
+    return ThreadStacks(
+        pid=pid(),
+        user=ustack() if options.with_user else -1,
+        kernel=kstack() if options.with_kernel else -1,
+        comm=comm(),
+    )
+
+
+def stacks(bpf: BPF, options: StackChoice, thread: ThreadStacks) -> dict[str, Any]:
+    """Arguments of a `Stack` or a `StackPart` that shows a thread: None for stacks that were not asked for."""
+    return {
+        "comm": thread.comm,
+        "pid": thread.pid,
+        "user": bpf.stacks.user(thread.user, thread.pid) if options.with_user else None,
+        "kernel": bpf.stacks.kernel(thread.kernel) if options.with_kernel else None,
+    }
