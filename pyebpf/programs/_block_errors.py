@@ -7,6 +7,7 @@ from typing import Any
 
 from pyebpf import KernelObject, Struct, char, errno_name, field, has_enum, now, s32, u32, u64
 from pyebpf.programs._block import LETTERS, OPERATION_MASK, disk_of, operation_name, sector_of
+from pyebpf.tool import Column
 
 #: include/linux/blk_types.h, block/blk-core.c: blk_status_t and the error numbers that it stands for.
 STATUS_ERRORS = {
@@ -85,3 +86,13 @@ def ended(rq: KernelObject, status: int, size: int, requeued: int) -> Any:
         requeued=requeued,
         disk=disk_of(rq).disk_name,
     )
+
+
+#: Columns of a line: when, of which disk, and which request.
+REQUEST = (
+    Column("TIME", 8),
+    Column("DISK", 12),
+    Column("T", 1, key="letter", value="operation", field="operation", type="str"),
+    Column("SECTOR", 12, ">"),
+    Column("BYTES", 8, ">", key="size", field="size_bytes"),
+)

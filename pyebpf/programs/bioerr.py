@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject
 from pyebpf.programs._block import disk_option, is_wanted
-from pyebpf.programs._block_errors import Ended, ended
+from pyebpf.programs._block_errors import REQUEST, Ended, ended
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
 
 
@@ -47,11 +47,7 @@ TOOL = EventTool(
     record=Ended,
     time="time",
     columns=(
-        Column("TIME", 8),
-        Column("DISK", 12),
-        Column("T", 1, key="letter", value="operation", field="operation", type="str"),
-        Column("SECTOR", 12, ">"),
-        Column("BYTES", 8, ">", key="size", field="size_bytes"),
+        *REQUEST,
         Column("ERROR"),
     ),
     examples=(

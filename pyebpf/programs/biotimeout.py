@@ -13,7 +13,7 @@ import errno
 
 from pyebpf import BPF, KernelObject, enum, has_enum, s32
 from pyebpf.programs._block import disk_option, is_wanted
-from pyebpf.programs._block_errors import Ended, ended
+from pyebpf.programs._block_errors import REQUEST, Ended, ended
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
 
 #: BLK_STS_TIMEOUT, and the number that it was before.
@@ -67,11 +67,7 @@ TOOL = EventTool(
     record=Ended,
     time="time",
     columns=(
-        Column("TIME", 8),
-        Column("DISK", 12),
-        Column("T", 1, key="letter", value="operation", field="operation", type="str"),
-        Column("SECTOR", 12, ">"),
-        Column("BYTES", 8, ">", key="size", field="size_bytes"),
+        *REQUEST,
         Column("WAIT(ms)", 9, ">", key="waited", scale=10**6, decimals=0, field="wait_ns"),
         Column("OUTCOME", 9, key=outcome, field="outcome"),
         Column("ERROR"),

@@ -56,19 +56,24 @@ def split(pattern: str) -> tuple[str, str, str]:
     )
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options: what to count."""
-
-    pattern: str = argument("PATTERN", help="what to count, such as 'tcp_*', 'c:mal*' or 't:block:*'")
-    pid: int | None = pid_option()
-    max_probes: int = option(
+def max_probes_option() -> Any:
+    """`--max-probes`, for patterns."""
+    return option(
         "--max-probes",
         default=MAX_PROBES,
         metavar="N",
         help="reject a pattern that matches more functions",
         minimum=1,
     )
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options: what to count."""
+
+    pattern: str = argument("PATTERN", help="what to count, such as 'tcp_*', 'c:mal*' or 't:block:*'")
+    pid: int | None = pid_option()
+    max_probes: int = max_probes_option()
 
     def __post_init__(self) -> None:
         """Refuse what is not a pattern."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf import InvalidValue, NotSupported, function_ip, u64
 from pyebpf.filters import TaskFilter
-from pyebpf.programs.funccount import FUNCTION, MAX_PROBES, Counter, split
+from pyebpf.programs.funccount import FUNCTION, Counter, max_probes_option, split
 from pyebpf.tool import (
     Example,
     Histogram,
@@ -45,13 +45,7 @@ class Options:
     microseconds: bool = flag("-u", "--microseconds", help="microseconds instead of nanoseconds")
     milliseconds: bool = milliseconds_option("milliseconds instead of nanoseconds")
     by_function: bool = flag("-F", "--function", help="a histogram for each function")
-    max_probes: int = option(
-        "--max-probes",
-        default=MAX_PROBES,
-        metavar="N",
-        help="reject a pattern that matches more functions",
-        minimum=1,
-    )
+    max_probes: int = max_probes_option()
 
     def __post_init__(self) -> None:
         """Refuse what are no functions."""
