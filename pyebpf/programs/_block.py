@@ -103,13 +103,14 @@ class QueuedRequests(BPF):
     """A module that calls `queued`, a probe function, with each struct request that a process has queued.
 
     The process is the one that runs. Flushes of a device's cache, which the kernel adds, and commands of a driver's own
-    are not queued. Where the kernel does not tell, nothing is called, or that is an error if it is `required`.
+    are not queued. A kernel that does not tell, such as Debian's 6.1, whose compiler has inlined the function, calls
+    `inserted` with each request that a process has handed to the I/O scheduler; if it is None, that is an error.
     """
 
-    def __init__(self, *, required: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.required = required
-        self.queued: Callable[[Any], None] = _nothing
+        self.queued: Callable[[Any], None]
+        self.inserted: Callable[[Any], None] | None = None
         self._declared = False
 
     def compile(self, target: Any, **options: Any) -> Any:
@@ -120,25 +121,26 @@ class QueuedRequests(BPF):
         return super().compile(target, **options)
 
     def _declare(self, target: Any) -> None:
-        queued = self.queued
+        queued, inserted = self.queued, self.inserted or self.queued
 
         def on_queue(rq: KernelObject) -> None:
             queued(rq)
+
+        def on_insert(rq: KernelObject) -> None:
+            inserted(rq)
 
         try:
             target.raw_tracepoint("block_io_start")
         except NotFound:
             functions = [name for name in ACCOUNTING if target.has_function(name)]
             if functions:
-                self.function(*functions, optional=not self.required)(on_queue)
-            elif self.required:
+                self.function(*functions, optional=self.inserted is not None)(on_queue)
+            elif self.inserted is not None:
+                self.btf_tracepoint("block_rq_insert")(on_insert)
+            else:
                 raise NotSupported(NOT_TOLD) from None
         else:
             self.btf_tracepoint("block_io_start")(on_queue)
-
-
-def _nothing(rq: Any) -> None:
-    """In a probe: nothing."""
 
 
 class Start(Struct):
@@ -156,15 +158,16 @@ class Requests(QueuedRequests):
     """A module that calls `completed`, a probe function, with each request that a device has completed, and its Start.
 
     A request that was merged into another ends with that one, one that is issued again is timed from its last issue,
-    and one that completes in parts ends with its last. What was not queued (QueuedRequests) has the process that ran
-    when it was issued. Requests that never get to the device are left out: those that only ask for a flush.
+    and one that completes in parts ends with its last. What was neither queued nor inserted (QueuedRequests) has the
+    process that ran when it was issued. Requests that never get to the device are left out: those that only ask for a
+    flush.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.completed: Callable[[Any, Any], None]
         self.starts = self.hash(key=u64, value=Start, size=65_536, name="starts")
-        self.queued = _follow_starts(self)
+        _follow_starts(self)
 
     def _declare(self, target: Any) -> None:
         super()._declare(target)
@@ -174,8 +177,8 @@ class Requests(QueuedRequests):
 # These stand outside the class, where Python would take rq.__sector for a private attribute of the class.
 
 
-def _follow_starts(bpf: Requests) -> Callable[[Any], None]:
-    """Follow requests from where they are issued. Return the probe function for where they are queued."""
+def _follow_starts(bpf: Requests) -> None:
+    """Follow requests from where they are queued or inserted, and issued."""
     starts = bpf.starts
 
     @bpf.btf_tracepoint("block_rq_issue")
@@ -199,7 +202,12 @@ def _follow_starts(bpf: Requests) -> Callable[[Any], None]:
     def queued(rq: KernelObject) -> None:
         starts[rq] = Start(queued=now(), issued=0, sector=0, size=0, pid=pid(), comm=comm())
 
-    return queued
+    def inserted(rq: KernelObject) -> None:
+        start = starts.get(rq)
+        if start is None or start.issued == 0:  # otherwise a thread of the kernel inserts it again: it was requeued
+            queued(rq)
+
+    bpf.queued, bpf.inserted = queued, inserted
 
 
 def _follow_ends(bpf: Requests, completed: Callable[[Any, Any], None]) -> None:

@@ -58,7 +58,7 @@ class Options:
 
 def build(options: Options) -> QueuedRequests:
     """The probes and their maps; nothing is loaded yet."""
-    bpf = QueuedRequests(required=True)
+    bpf = QueuedRequests()
     unit, factor = time_unit(options.milliseconds)
     requests = bpf.hash(key=u64, value=Queued, size=65_536, name="requests")
     latency = bpf.log2_hist(key=ProcessStack if options.by_process else Stack, unit=unit, name="latency")

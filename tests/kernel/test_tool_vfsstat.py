@@ -66,43 +66,54 @@ def test_vfsstat(folder):
     assert (others.read, others.open) == (0, 0)
 
 
+# One tool after the other: `running` itself has a temporary file, which this process creates and deletes.
+
+
 def test_vfsstat_as_a_command(folder):
     """Rates in text, counts in JSON."""
     mine = ("vfsstat", "-p", str(os.getpid()))
-    with running(*mine, "--json", "600") as objects, running(*mine, "600") as text:
+    with running(*mine, "--json", "600") as objects:
         work(folder)
-        for tool in (objects, text):
-            tool.stop()
+        objects.stop()
     (found,) = objects.objects()
     assert (found["fsyncs"], found["creates"], found["mkdirs"]) == (SYNCS, FILES, FOLDERS)
+    with running(*mine, "600") as text:
+        text.stop()
     heading = [line for line in text.out.splitlines() if "READ/s" in line]
     assert heading[0].split() == [f"{name.upper()}/s" for name in vfsstat.FUNCTIONS]
 
 
+def live_and_die(folder):
+    """Two files, deleted under another name; the bounds of their ages in ns. Others that no tool is to tell of."""
+    (folder / "before").unlink()
+    (folder / "kept").touch()
+    with pytest.raises(FileNotFoundError):
+        (folder / "missing").unlink()
+    for name, wait in (("brief", 0.0), ("longer", 0.31)):
+        began = time.monotonic_ns()
+        (folder / name).touch()
+        created = time.monotonic_ns()
+        time.sleep(wait)
+        (folder / name).rename(folder / f"{name}.new")
+        deleting = time.monotonic_ns()
+        (folder / f"{name}.new").unlink()
+        yield deleting - created, time.monotonic_ns() - began
+
+
 def test_filelife(folder):
     """Files of a moment with their ages, also after a new name; none that was there before, or could not be deleted."""
-    (folder / "before").touch()
     mine = ("filelife", "-p", str(os.getpid()))
-    with running(*mine, "--json") as objects, running(*mine) as text:
-        ages = []
-        for name, wait in (("brief", 0.0), ("longer", 0.31)):
-            began = time.monotonic_ns()
-            (folder / name).touch()
-            created = time.monotonic_ns()
-            time.sleep(wait)
-            (folder / name).rename(folder / f"{name}.new")
-            deleting = time.monotonic_ns()
-            (folder / f"{name}.new").unlink()
-            ages.append((deleting - created, time.monotonic_ns() - began))
-        (folder / "before").unlink()
-        (folder / "kept").touch()
-        with pytest.raises(FileNotFoundError):
-            (folder / "missing").unlink()
-        for tool in (objects, text):
-            tool.stop()
+    (folder / "before").touch()
+    with running(*mine, "--json") as objects:
+        ages = list(live_and_die(folder))
+        objects.stop()
     found = objects.objects()
     assert [(each["file"], each["pid"]) for each in found] == [(f"{n}.new", os.getpid()) for n in ("brief", "longer")]
     assert all(least <= each["age_ns"] <= most for each, (least, most) in zip(found, ages, strict=True))
+    (folder / "before").touch()
+    with running(*mine) as text:
+        assert len(list(live_and_die(folder))) == 2
+        text.stop()
     heading, *lines = text.out.splitlines()
     assert heading.split() == ["TIME", "PID", "COMM", "AGE(s)", "FILE"]
     assert [line.split()[-1] for line in lines] == ["brief.new", "longer.new"]
