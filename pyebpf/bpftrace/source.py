@@ -1,0 +1,48 @@
+"""A script's text, and places in it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from pyebpf.errors import CompileError, Location
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.ast import Node
+
+
+class Source:
+    """The text of a script, and the name of its file for messages."""
+
+    __slots__ = ("_begins", "file", "text")
+
+    def __init__(self, text: str, file: str = "<script>") -> None:
+        self.text = text
+        self.file = file
+        self._begins: list[int] | None = None
+
+    def location(self, node: Node) -> Location:
+        """The place of a node; of one over several lines, its first line's."""
+        return self.location_of(node.start, node.end)
+
+    def location_of(self, start: int, end: int) -> Location:
+        """The place of the characters from `start` to before `end`."""
+        if self._begins is None:
+            self._begins = [0]
+            position = self.text.find("\n") + 1
+            while position:
+                self._begins.append(position)
+                position = self.text.find("\n", position) + 1
+        line = bisect_right(self._begins, start)
+        begin = self._begins[line - 1]
+        stop = self.text.find("\n", begin)
+        text = self.text[begin : len(self.text) if stop < 0 else stop]
+        return Location(self.file, line, start - begin, min(max(end - begin, start - begin + 1), len(text) + 1), text)
+
+    def error(self, message: str, node: Node) -> CompileError:
+        """An error about a node."""
+        return CompileError(message, self.location(node))
+
+    def error_at(self, message: str, start: int, end: int) -> CompileError:
+        """An error about the characters from `start` to before `end`."""
+        return CompileError(message, self.location_of(start, end))
