@@ -1,0 +1,176 @@
+"""The aggregations of bpftrace: what their functions add in a probe, and what comes of all processors' parts.
+
+They are those of `pyebpf.aggregations` wherever these read the same: counters and histograms of equal steps do; a sum
+is as signed as what it adds, and an average is rounded to zero.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.aggregations.aggregation_type import AggregationType, add_cell
+from pyebpf.aggregations.buckets import bit_length, count_bucket
+from pyebpf.aggregations.counters import Counter
+from pyebpf.aggregations.extremes import keep_extreme
+from pyebpf.aggregations.linear import Linear
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.dataclass import dataclass
+from pyebpf.types import S64, U64
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.aggregations.aggregation_type import Cells
+    from pyebpf.bpftrace.value_types import Aggregate
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.integers import Int
+    from pyebpf.compiler import ir
+
+_TOP, _ALL = 1 << 63, (1 << 64) - 1
+
+
+def _read(word: int, *, signed: bool) -> int:
+    """A sum, modulo 2^64, as a number."""
+    word &= _ALL
+    return word - (1 << 64) if signed and word & _TOP else word
+
+
+class Sum(AggregationType[int]):
+    """The sum of values."""
+
+    name = "a sum"
+    codes = "Q"
+
+    def __init__(self, *, signed: bool) -> None:
+        self._signed = signed
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        add_cell(p, place, 0, value.value)
+
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
+        return _read(cells[0], signed=self._signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """How many values there were, their sum, and the quotient rounded to zero."""
+
+    count: int
+    total: int
+
+    @property
+    def average(self) -> int:
+        """The quotient; 0 of no values."""
+        if not self.count:
+            return 0
+        return self.total // self.count if self.total >= 0 else -(-self.total // self.count)
+
+
+class Averages(AggregationType[Average]):
+    """`avg()` and `stats()`: two cells, count and total."""
+
+    name = "an average"
+    codes = "QQ"
+
+    def __init__(self, *, signed: bool) -> None:
+        self._signed = signed
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        add_cell(p, place, 0, p.b.const(1))
+        add_cell(p, place, 8, value.value)
+
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Average:  # noqa: ARG002 - one signature
+        return Average(cells[0], _read(cells[1], signed=self._signed))
+
+
+class Extreme(AggregationType[int]):
+    """`min()` and `max()`: a word in which a better value is greater and nothing is 0; without a value they are 0."""
+
+    name = "an extreme"
+    codes = "Q"
+    combine = (max,)
+
+    def __init__(self, *, greatest: bool, signed: bool) -> None:
+        self._greatest, self._signed = greatest, signed
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        if self._signed:
+            keep_extreme(p, place, 0, _typed(value, signed=True), greatest=self._greatest)
+            return
+        # The form of a signed number with the same order.
+        moved = p.b.binary(Op.XOR, value.value, p.b.const(_TOP - (1 << 64)))
+        keep_extreme(p, place, 0, _typed(value, signed=True, other=moved), greatest=self._greatest)
+
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
+        if not cells[0]:
+            return 0
+        word = cells[0] ^ (_TOP if self._greatest else _ALL ^ _TOP)
+        return _read(word, signed=True) if self._signed else word ^ _TOP
+
+
+def _typed(value: Int, *, signed: bool, other: ir.Value | None = None) -> Int:
+    from pyebpf.builder.values.integers import Int as Made
+
+    return Made(value.value if other is None else other, S64 if signed else U64)
+
+
+class Log2(AggregationType["tuple[int, ...]"]):
+    """`hist(n, bits)`: a bucket for negative values, one for each of 0 to 2^bits - 1, 2^bits for each power of two."""
+
+    name = "a log2 histogram"
+
+    def __init__(self, bits: int) -> None:
+        self._bits = bits
+        self.buckets = (65 - bits << bits) + 1
+        self.codes = "Q" * self.buckets
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        b, bits = p.b, self._bits
+        index = b.variable(hint="bucket")
+        with b.if_(Compare(Relation.SLT, value.value, b.const(0))):
+            b.write(index, b.const(0))
+        with b.else_():
+            number = b.emit(Op.REFINE, value.value)
+            length = bit_length(p, number)
+            if not bits:
+                found = length
+            else:
+                # Of n bits, n above `bits`, the first `bits` + 1 tell the bucket: a shift by n - 1 - bits.
+                wide = b.variable(hint="part")
+                with b.if_(Compare(Relation.UGT, length, b.const(bits))):
+                    shift = b.binary(Op.SUB, b.emit(Op.REFINE, length), b.const(bits + 1))
+                    part = b.binary(Op.LSHR, number, b.binary(Op.AND, shift, b.const(63)))
+                    b.write(wide, b.binary(Op.ADD, part, b.binary(Op.SHL, shift, b.const(bits))))
+                with b.else_():
+                    b.write(wide, number)
+                found = b.read_final(wide)
+            b.write(index, b.binary(Op.ADD, found, b.const(1)))
+        count_bucket(p, place, b.read_final(index), self.buckets)
+
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> tuple[int, ...]:  # noqa: ARG002 - one signature
+        return cells
+
+
+class Steps(Linear):
+    """`lhist(n, least, greatest, step)`; what people read are the counts, those outside first and last."""
+
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Any:  # noqa: ARG002 - one signature
+        return cells
+
+
+def aggregate(type_: Aggregate) -> AggregationType[Any]:
+    """The aggregation of a map's type."""
+    match type_.kind:
+        case "count":
+            return Counter()
+        case "sum":
+            return Sum(signed=type_.signed)
+        case "min" | "max":
+            return Extreme(greatest=type_.kind == "max", signed=type_.signed)
+        case "hist":
+            return Log2(type_.arguments[0])
+        case "lhist":
+            return Steps(*type_.arguments)
+    return Averages(signed=type_.signed)

@@ -1,0 +1,132 @@
+"""Maps of a script: declared with the types that are found, read in Python, printed as bpftrace prints them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.aggregations.aggregation_type import AggregationType
+from pyebpf.aggregations.declared import KeyedAggregation
+from pyebpf.bpftrace.aggregates import aggregate
+from pyebpf.bpftrace.histograms import linear_lines, log2_lines
+from pyebpf.bpftrace.value_types import Aggregate, Boolean, Number, Tuple
+from pyebpf.maps.keyed import KeyedMap
+from pyebpf.maps.store import each_entry
+from pyebpf.uapi.bpf import MapType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyebpf.bpftrace.value_types import Names, ValueType
+
+#: Entries of a map at most, as bpftrace's max_map_keys.
+MAX_KEYS = 4096
+#: The key of a map that has none.
+NO_KEY = 0
+
+
+class Shown:
+    """The part of a map that prints it. `key_type` is None for a map without keys."""
+
+    name: str
+    key_type: ValueType | None
+    value_type: ValueType
+
+    def _entries(self) -> dict[Any, Any]:
+        raise NotImplementedError
+
+    def _order(self) -> Callable[[tuple[Any, Any]], Any]:
+        """Numbers are sorted by value, and equal ones by key; others by key."""
+        if isinstance(self.value_type, Number):
+            return lambda item: (item[1], item[0])
+        return lambda item: item[0]
+
+    def lines(self, names: Names, top: int = 0, divisor: int = 0) -> Iterator[str]:
+        """The lines of `print(@map, top, divisor)`: the `top` last entries, numbers divided by `divisor`."""
+        items = sorted(self._entries().items(), key=self._order())
+        for key, value in items[-top:] if top else items:
+            yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
+
+    def _key_text(self, key: object, names: Names) -> str:
+        if self.key_type is None:
+            return ""
+        if isinstance(self.key_type, Tuple):
+            return f"[{', '.join(self.key_type.texts(key, names))}]"
+        return f"[{self.key_type.text(key, names)}]"
+
+    def _lines(self, name: str, value: Any, names: Names, divisor: int) -> Iterator[str]:
+        if isinstance(self.value_type, Number):
+            value = quotient(value, divisor)
+        yield f"{name}: {self.value_type.text(value, names)}"
+
+
+def quotient(value: int, divisor: int) -> int:
+    """C's division."""
+    return value // divisor if value >= 0 else -(-value // divisor)
+
+
+class Table(Shown, KeyedMap[Any, Any]):
+    """A map of values that are assigned: `@x[key] = value`."""
+
+    def __init__(self, name: str, key_type: ValueType | None, value_type: ValueType, size: int, kind: MapType) -> None:
+        self.key_type, self.value_type = key_type, value_type
+        key = (key_type or Number(signed=False)).storage
+        super().__init__(name, kind, key, value_type.storage, size)
+
+    def _entries(self) -> dict[Any, Any]:
+        return self.snapshot()
+
+    def _order(self) -> Callable[[tuple[Any, Any]], Any]:
+        return super()._order() if not isinstance(self.value_type, Boolean) else lambda item: item[0]
+
+
+class Gathered(Shown, KeyedAggregation[Any, Any]):
+    """A map that count(), hist() and their like fill."""
+
+    value_type: Aggregate
+
+    def __init__(self, name: str, key_type: ValueType | None, value_type: Aggregate, size: int) -> None:
+        self.key_type, self.value_type = key_type, value_type
+        kind: AggregationType[Any] = aggregate(value_type)
+        super().__init__(kind, (key_type or Number(signed=False)).storage, size, name)  # type: ignore[arg-type]  # a type that is its own annotation
+
+    def _entries(self) -> dict[Any, Any]:
+        """All entries, those too to which nothing but zeros was added."""
+        cells = self._cells
+        raw = {key: cells(value) for key, value in each_entry(self.store.lookup_batches())}
+        keys = map(self._decode_key, raw)
+        return {key: self.type.result(value, {}) for key, value in zip(keys, raw.values(), strict=True)}
+
+    def snapshot(self) -> dict[Any, Any]:
+        """All items now, as a dictionary."""
+        return self._entries()
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        for _ in self.store.lookup_and_delete_batches():
+            pass
+
+    def zero(self) -> None:
+        """Set all entries to nothing."""
+        for key, value in list(each_entry(self.store.lookup_batches())):
+            self.store.update_elem(key, bytes(len(value)))
+
+    def _order(self) -> Callable[[tuple[Any, Any]], Any]:
+        rank: Callable[[Any], Any] = {
+            "hist": sum,
+            "lhist": sum,
+            "avg": lambda stats: stats.average,
+            "stats": lambda stats: stats.average,
+        }.get(self.value_type.kind, lambda number: number)
+        return lambda item: (rank(item[1]), item[0])
+
+    def _lines(self, name: str, value: Any, names: Names, divisor: int) -> Iterator[str]:
+        kind, arguments = self.value_type.kind, self.value_type.arguments
+        if kind in ("hist", "lhist"):
+            yield f"{name}:"
+            yield from log2_lines(value, arguments[0], divisor) if kind == "hist" else linear_lines(value, *arguments)
+            yield ""
+        elif kind == "stats":
+            average = quotient(value.average, divisor)
+            yield f"{name}: {{ .count = {value.count}, .average = {average}, .total = {value.total} }}"
+        else:
+            yield f"{name}: {quotient(value.average if kind == 'avg' else value, divisor)}"

@@ -1,0 +1,1 @@
+"""From a script's tree to the builder's calls."""

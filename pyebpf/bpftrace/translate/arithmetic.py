@@ -1,0 +1,141 @@
+"""C's operators on numbers of 64 bits, and comparisons of texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.translate.values import Integer, Reference, Text
+from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
+from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.types import S64, U64, CharFactory
+
+if TYPE_CHECKING:
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+_OPS = {
+    "+": Op.ADD,
+    "-": Op.SUB,
+    "*": Op.MUL,
+    "/": Op.UDIV,
+    "%": Op.UMOD,
+    "&": Op.AND,
+    "|": Op.OR,
+    "^": Op.XOR,
+    "<<": Op.SHL,
+    ">>": Op.LSHR,
+}
+_SIGNED_OPS = {"/": Op.SDIV, "%": Op.SMOD, ">>": Op.ASHR}
+RELATIONS = {
+    "==": (Relation.EQ, Relation.EQ),
+    "!=": (Relation.NE, Relation.NE),
+    "<": (Relation.SLT, Relation.ULT),
+    "<=": (Relation.SLE, Relation.ULE),
+    ">": (Relation.SGT, Relation.UGT),
+    ">=": (Relation.SGE, Relation.UGE),
+}
+
+
+def is_signed(left: Integer, right: Integer) -> bool:
+    """Whether an operation is signed: if either side is, but a literal takes the other's sign if it is not negative."""
+    if left.type.flexible and left.literal is not None and left.literal >= 0:
+        return right.signed
+    if right.type.flexible and right.literal is not None and right.literal >= 0:
+        return left.signed
+    return left.signed or right.signed
+
+
+def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> Integer:
+    """`left operator right`, wrapped to 64 bits. A difference is always signed, a shift has the sign of its left."""
+    signed = left.signed if operator in ("<<", ">>") else is_signed(left, right)
+    if left.literal is not None and right.literal is not None:
+        found = _known(operator, left.literal, right.literal)
+        if found is not None:
+            wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
+            return Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped)
+    op = _SIGNED_OPS.get(operator) if signed else None
+    value = p.b.binary(op or _OPS[operator], left.value, right.value)
+    return Integer(value, signed=signed or operator == "-")
+
+
+def _known(operator: str, left: int, right: int) -> int | None:
+    """The result for two literals; None where it is better computed at run time."""
+    match operator:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/" if right:
+            quotient = abs(left) // abs(right)
+            return quotient if (left < 0) is (right < 0) else -quotient
+        case "%" if right:
+            return abs(left) % abs(right) * (-1 if left < 0 else 1)
+        case "&":
+            return left & right
+        case "|":
+            return left | right
+        case "^":
+            return left ^ right
+        case "<<" if 0 <= right < 64:
+            return left << right
+        case ">>" if 0 <= right < 64:
+            return left >> right
+    return None
+
+
+def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
+    """`-x` and `~x`; the latter of a literal is unsigned, as bpftrace has it."""
+    if operator == "-":
+        literal = None if value.literal is None else -value.literal
+        if literal is not None and literal >= S64.minimum:
+            return Integer(p.b.const(literal), signed=True, literal=literal)
+        return Integer(p.b.emit(Op.NEG, value.value), signed=True)
+    return Integer(p.b.binary(Op.XOR, value.value, p.b.const(-1)), signed=value.signed and value.literal is None)
+
+
+def compare(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> Test:
+    """A comparison of numbers: signed if either is."""
+    signed, unsigned = RELATIONS[operator]
+    return Compare(signed if is_signed(left, right) else unsigned, left.value, right.value)
+
+
+def is_set(p: ProgramBuilder, value: ir.Value, *, holds: bool = True) -> Test:
+    """Whether a number is not 0, or is."""
+    return Compare(Relation.NE if holds else Relation.EQ, value, p.b.const(0))
+
+
+def moved(p: ProgramBuilder, operator: str, pointer: Reference, distance: Integer) -> Reference:
+    """A pointer some elements further on, or back."""
+    target = pointer.type.target
+    size = 1 if target is None or isinstance(target, CharFactory) else max(target.size, 1)
+    offset = p.b.binary(Op.MUL, distance.value, p.b.const(size)) if size > 1 else distance.value
+    value = p.b.binary(Op.ADD if operator == "+" else Op.SUB, pointer.value, offset)
+    return Reference(value, target, pointer.type.space)
+
+
+def compare_texts(p: ProgramBuilder, operator: str, left: Text, right: Text) -> Test:
+    """`==` and `!=` of two strings."""
+    if isinstance(left.source, bytes):
+        left, right = right, left
+    if isinstance(left.source, bytes):
+        assert isinstance(right.source, bytes)
+        return Always((left.source == right.source) is (operator == "=="))
+    kept = left.kept(p)
+    if isinstance(right.source, bytes):
+        if len(right.source) >= left.size:
+            return Always(operator == "!=")
+        same = kept.compare(p, "==", right.source)
+    else:
+        same = kept.compare(p, "==", right.kept(p))
+    return same if operator == "==" else negate(same)
+
+
+def begins_with(p: ProgramBuilder, text: Text, prefix: bytes) -> Test:
+    """Whether a string begins with bytes."""
+    from pyebpf.builder.values.arrays import equal_bytes
+
+    if len(prefix) >= text.size:
+        return Always(holds=False)
+    return equal_bytes(p, text.kept(p).lvalue, prefix)

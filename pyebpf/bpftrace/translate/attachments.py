@@ -1,0 +1,216 @@
+"""Attach points of a script as requests of a module, by the module's own decorators."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.attach.kprobes import Kprobe, KprobeMulti
+from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
+from pyebpf.builder.context import ProgramContext
+from pyebpf.dataclass import dataclass
+from pyebpf.errors import closest
+from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
+from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.uapi.bpf import ProgramType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.attach import DecoratorMethods
+    from pyebpf.bpftrace.ast import AttachPoint
+    from pyebpf.bpftrace.source import Source
+    from pyebpf.module.body import Body
+    from pyebpf.module.probe import AnyProbe
+
+#: Nanoseconds of a unit of time; `hz` is a rate.
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+#: Providers that a script is told about, with the reason or what to write instead.
+_INSTEAD = {
+    "iter": "an iterator of pyebpf's own language has the same entries: @bpf.iter",
+    "watchpoint": "in pyebpf's own language there is @bpf.breakpoint",
+    "asyncwatchpoint": "in pyebpf's own language there is @bpf.breakpoint",
+    "bench": "leave it out",
+    "test": "leave it out",
+    "self": "leave it out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun(AttachSpec):
+    """Run by PROG_TEST_RUN from user space, before or after all others: `BEGIN` and `END`."""
+
+    event: str
+
+    program_type = ProgramType.RAW_TRACEPOINT
+
+    def __str__(self) -> str:
+        return self.event
+
+    @property
+    def target(self) -> str:
+        return self.event
+
+    @property
+    def is_deferred(self) -> bool:
+        return True
+
+    def program_context(self) -> ProgramContext[TestRun]:
+        return ProgramContext(self)
+
+
+def plain(event: str) -> bool:
+    """Whether an attach point is one that this process runs itself."""
+    return event in ("BEGIN", "END", "begin", "end")
+
+
+def request(module: DecoratorMethods, source: Source, point: AttachPoint, body: Body, pid: int | None) -> AnyProbe:
+    """Ask for a body at an attach point. Raises CompileError for one that is not supported, or not right."""
+    found = _PROVIDERS.get(point.provider)
+    if found is None:
+        instead = _INSTEAD.get(point.provider, f"the providers are {', '.join(_PROVIDERS)}")
+        raise source.error(f"{point.provider} is not supported yet: {instead}", point)
+    decorator = found(module, source, point, pid)
+    made: AnyProbe = decorator(body)
+    return made
+
+
+def _run(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    event = point.provider.upper()
+    candidate = Candidate(event, (Attachment(ProgramType.RAW_TRACEPOINT, TestRun(event)),))
+    return request_decorator(module, Request(event, (), (candidate,)))
+
+
+def _interval(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS["cpu_clock"], period=_period(source, point), first_cpu=True)
+    candidate = Candidate("interval", (Attachment(ProgramType.PERF_EVENT, event),))
+    return request_decorator(module, Request("interval", (point.text,), (candidate,)))
+
+
+def _period(source: Source, point: AttachPoint) -> int:
+    unit, count = point.target or "s", point.count
+    if not count or count <= 0:
+        raise source.error(f"{point.text}: give a time above 0", point)
+    if unit == "hz":
+        return 10**9 // count
+    if unit not in UNITS:
+        raise source.error(f"{unit} is no unit of time: it is one of hz, {', '.join(UNITS)}", point)
+    return count * UNITS[unit]
+
+
+def _profile(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
+    clock = SOFTWARE_EVENTS["cpu_clock"]
+    process = -1 if pid is None else pid
+    if point.target == "hz":
+        event = PerfEvent(SOFTWARE, clock, frequency=point.count or 0, pid=process)
+    else:
+        event = PerfEvent(SOFTWARE, clock, period=_period(source, point), pid=process)
+    candidate = Candidate("profile", (Attachment(ProgramType.PERF_EVENT, event),))
+    return request_decorator(module, Request("profile", (point.text,), (candidate,)))
+
+
+_SOFTWARE = {"cpu": "cpu_clock", "cs": "context_switches", "faults": "page_faults", "minor-faults": "page_faults_min"}
+_SOFTWARE |= {"major-faults": "page_faults_maj"}
+_HARDWARE = {"cycles": "cpu_cycles", "cpu-cycles": "cpu_cycles", "branches": "branch_instructions"}
+#: Events until a program runs, where the script does not say: bpftrace's numbers.
+_PERIODS = {"cpu_clock": 10**6, "task_clock": 10**6, "page_faults": 100, "page_faults_min": 100, "context_switches": 1000}
+
+
+def _software(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
+    name = _event_name(source, point, {**_SOFTWARE}, SOFTWARE_EVENTS)
+    period = point.count or _PERIODS.get(name, 1)
+    if name in CLOCKS and not point.count:
+        period = 10**6
+    return module.software_event(name, period=period, pid=-1 if pid is None else pid)
+
+
+def _hardware(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
+    name = _event_name(source, point, {**_HARDWARE}, HARDWARE_EVENTS)
+    return module.hardware_event(name, period=point.count or 10**6, pid=-1 if pid is None else pid)
+
+
+def _event_name(source: Source, point: AttachPoint, short: dict[str, str], events: dict[str, int]) -> str:
+    name = short.get(point.target, point.target.replace("-", "_"))
+    if name not in events:
+        names = [*short, *(each.replace("_", "-") for each in events)]
+        raise source.error(f"there is no {point.provider} event {point.target}{closest(point.target, names)}", point)
+    return name
+
+
+def _tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    if any(character in point.target for character in "*?["):
+        raise source.error("a pattern for a tracepoint's category is not supported yet: name the category", point)
+    return module.tracepoint(f"{point.target}:{point.function}", max_probes=1024)
+
+
+def _raw_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    return module.raw_tracepoint(point.function)
+
+
+def _kprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    if point.address is not None:
+        raise source.error("a kprobe at an address is not supported yet: name the function", point)
+    name = f"{point.target}:{point.function}" if point.target else point.function
+    if point.offset:
+        name += f"+{point.offset:#x}"
+    returns = point.provider == "kretprobe"
+    single = Candidate("kprobe", (Attachment(ProgramType.KPROBE, Kprobe((name,), returns)),), ("attach:kprobe",))
+    if not _is_pattern(name):
+        return request_decorator(module, Request(point.provider, (name,), (single,), "kernel functions"))
+    many = KprobeMulti((name,), returns)
+    multi = Candidate("kprobe.multi", (Attachment(ProgramType.KPROBE, many),), ("attach:kprobe_multi",))
+    return request_decorator(module, Request(point.provider, (name,), (multi, single), "kernel functions"))
+
+
+def _is_pattern(name: str) -> bool:
+    return any(character in name for character in "*?[")
+
+
+def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    if point.target == "bpf" or point.namespace:
+        raise source.error("fentry of another BPF program is not supported yet", point)
+    name = f"{point.target}:{point.function}" if point.target and point.target != "vmlinux" else point.function
+    return module.fentry(name) if point.provider == "fentry" else module.fexit(name)
+
+
+def _uprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
+    if point.address is not None or point.source_file or point.namespace:
+        raise source.error("a uprobe at an address or a line is not supported yet: name the function", point)
+    name = point.function + (f"+{point.offset:#x}" if point.offset else "")
+    decorator = module.uprobe if point.provider == "uprobe" else module.uretprobe
+    return decorator(point.target, name, **({} if pid is None else {"pid": pid}))
+
+
+def _usdt(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
+    if not point.namespace:
+        raise source.error(f"write usdt:{point.target}:PROVIDER:{point.function}, with the provider", point)
+    return module.usdt(point.target, f"{point.namespace}:{point.function}", **({} if pid is None else {"pid": pid}))
+
+
+_PROVIDERS: dict[str, Callable[[Any, Source, AttachPoint, int | None], Any]] = {
+    "begin": _run,
+    "end": _run,
+    "BEGIN": _run,
+    "END": _run,
+    "interval": _interval,
+    "profile": _profile,
+    "tracepoint": _tracepoint,
+    "rawtracepoint": _raw_tracepoint,
+    "kprobe": _kprobe,
+    "kretprobe": _kprobe,
+    "fentry": _fentry,
+    "fexit": _fentry,
+    "uprobe": _uprobe,
+    "uretprobe": _uprobe,
+    "usdt": _usdt,
+    "software": _software,
+    "hardware": _hardware,
+}
+
+_NOT_IN_NAMES = re.compile(r"\W+")
+
+
+def program_name(point: AttachPoint) -> str:
+    """A name for the program of an attach point."""
+    return _NOT_IN_NAMES.sub("_", ":".join(filter(None, (point.provider, point.function or point.target)))).strip("_")

@@ -1,0 +1,70 @@
+"""`ProbeBody`: one attach point of a script as the linker sees it, and the state of building it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.translate.inference import Variables
+from pyebpf.bpftrace.translate.storage import Storage
+from pyebpf.module.body import Body
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
+    from pyebpf.bpftrace.translate.script import Script
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.function import Loop
+    from pyebpf.errors import CompileError, Location
+
+
+class Scope:
+    """The state of building one program of a script: its variables, its loops."""
+
+    def __init__(self, p: ProgramBuilder, script: Script, point: AttachPoint) -> None:
+        self.p = p
+        self.script = script
+        self.point = point
+        self.variables = p.analysis(Variables)
+        self.storage = Storage(p, self.variables)
+        self.loops: list[Loop] = []
+        #: The first place where a variable is read that nothing has been assigned to.
+        self.unknown: CompileError | None = None
+
+    def error(self, message: str, node: Node) -> CompileError:
+        """An error about a node."""
+        return self.script.source.error(message, node)
+
+    def leave(self) -> None:
+        """Return from the program."""
+        p = self.p
+        result = p.program_context.default_return(p.program_type)
+        p.b.ret(p.b.const(result or 0))
+
+
+class ProbeBody(Body):
+    """A probe's block, behind its predicate, for one of its attach points."""
+
+    def __init__(self, script: Script, probe: Probe, point: AttachPoint, name: str) -> None:
+        self.script = script
+        self.probe = probe
+        self.point = point
+        self.name = name
+
+    @property
+    def where(self) -> Location:
+        return self.script.source.location(self.point)
+
+    def build(self, p: ProgramBuilder) -> None:
+        from pyebpf.bpftrace.translate.expressions import condition
+        from pyebpf.bpftrace.translate.statements import run_block
+
+        scope = Scope(p, self.script, self.point)
+        scope.storage.begin()
+        if self.probe.predicate is not None:
+            with p.b.if_(condition(scope, self.probe.predicate)):
+                run_block(scope, self.probe.body)
+        else:
+            run_block(scope, self.probe.body)
+        if p.b.reachable:
+            scope.leave()
+        if scope.unknown is not None and not scope.variables.changed and not self.script.maps.changed:
+            raise scope.unknown

@@ -1,0 +1,208 @@
+"""Builtins: `pid`, `comm`, `nsecs`, `args.x`, `arg0` and others, and the constants that belong to an attach point."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.attach import registers
+from pyebpf.attach.kprobes import Kprobe, KprobeMulti
+from pyebpf.attach.trampolines import Fentry, Fexit
+from pyebpf.attach.uprobes import Uprobe
+from pyebpf.attach.usdt import Usdt
+from pyebpf.bpftrace.translate.values import Integer, Reference, Special, Text, constant, literal_text, of_entity
+from pyebpf.bpftrace.value_types import Username
+from pyebpf.builder.intrinsics import task
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.strings import StringSource
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import NotFound
+from pyebpf.specs import MapSpec
+from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType, ProgramType
+from pyebpf.uapi.helper_ids import (
+    GET_CURRENT_CGROUP_ID,
+    GET_CURRENT_TASK,
+    GET_NUMA_NODE_ID,
+    GET_PRANDOM_U32,
+    KTIME_GET_BOOT_NS,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.bpftrace import ast
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+
+#: The map of the time at which the script was started, one u64 of the boot clock.
+STARTED_MAP = ".started"
+
+_ARGUMENT = re.compile(r"s?arg(\d)")
+
+
+def builtin(s: Scope, node: ast.Identifier) -> Value | None:
+    """The value of a builtin; None if it is none."""
+    name = node.name.removeprefix("__builtin_")
+    build = _BUILTINS.get(name)
+    if build is not None:
+        return build(s, node)
+    found = _ARGUMENT.fullmatch(name)
+    if found is not None:
+        return positional(s, int(found[1]), node, stacked=name[0] == "s")
+    if name in ("args", "ctx"):
+        raise s.error(f"{name} by itself is not supported yet: read its fields, {name}.NAME", node)
+    return None
+
+
+def _intrinsic(name: str) -> Callable[[Scope, ast.Identifier], Value]:
+    def build(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+        word: Any = getattr(task, name)
+        found = word.call(s.p, [], {})
+        if isinstance(found, Int):
+            return Integer(found.value, signed=False)
+        value = of_entity(s.p, found, task.TASK_COMM_LEN)
+        assert value is not None
+        return value
+
+    return build
+
+
+def _helper(number: int) -> Callable[[Scope, ast.Identifier], Value]:
+    def build(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+        return Integer(s.p.b.call(number), signed=False)
+
+    return build
+
+
+def _rand(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    return Integer(s.p.b.emit(Op.ZEXT, s.p.b.call(GET_PRANDOM_U32), size=4), signed=False)
+
+
+def _elapsed(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    p = s.p
+    p.maps[STARTED_MAP] = MapSpec(STARTED_MAP, MapType.ARRAY, U32, U64, 1)
+    started = p.b.load(p.b.emit(Op.MAP_VALUE, symbol=STARTED_MAP), 0, 8)
+    return Integer(p.b.binary(Op.SUB, p.b.call(KTIME_GET_BOOT_NS), started), signed=False)
+
+
+def _curtask(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    address = s.p.b.call(GET_CURRENT_TASK)
+    try:
+        target = s.p.target.type_named("struct task_struct")
+    except NotFound:
+        target = None
+    return Reference(address, target, Space.KERNEL)
+
+
+def _username(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    word: Any = task.uid
+    return Special(Username(), word.call(s.p, [], {}))
+
+
+def _func(s: Scope, node: ast.Identifier) -> Value:
+    from pyebpf.bpftrace.value_types import KernelSymbol
+
+    if s.p.program_type not in (ProgramType.KPROBE, ProgramType.TRACING) or isinstance(s.p.attach, Uprobe | Usdt):
+        raise s.error("func is not supported yet here: it is for kprobes and fentry", node)
+    if isinstance(s.p.attach, Fentry | Fexit):
+        return literal_text(s.p.attach.target.encode())
+    word: Any = task.function_ip
+    return Special(KernelSymbol(), word.call(s.p, [], {}))
+
+
+def _probe(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    return literal_text(probe_text(s).encode("utf-8", "surrogateescape"))
+
+
+def probe_text(s: Scope) -> str:
+    """The attach point, patterns expanded, as the script would write it."""
+    attach, point = s.p.attach, s.point
+    if attach is None or point.provider.upper() in ("BEGIN", "END"):
+        return point.provider.upper()
+    if isinstance(attach, Kprobe | KprobeMulti | Fentry | Fexit) or point.provider == "tracepoint":
+        s.p.reads_target = True
+        return f"{point.provider}:{attach.target}"
+    return point.text
+
+
+def _retval(s: Scope, node: ast.Identifier) -> Value:
+    p, attach = s.p, s.p.attach
+    if isinstance(attach, Fexit):
+        return _wrapped(s, p.program_context.attribute(p, "retval"), node)
+    returns = getattr(attach, "returns", False)
+    if not returns:
+        raise s.error("retval is known where a function returns: in kretprobe, uretprobe and fexit", node)
+    return Integer(registers.result(p), signed=True)
+
+
+def positional(s: Scope, position: int, node: ast.Identifier, *, stacked: bool = False) -> Value:
+    """`arg0`: an argument by its position, 64 bits of a register."""
+    p, attach = s.p, s.p.attach
+    if isinstance(attach, Usdt):
+        word = p.program_context.parameter(p, f"arg{position}", U64, position)
+        return _wrapped(s, word, node)
+    if not isinstance(attach, Kprobe | KprobeMulti | Uprobe) or stacked:
+        raise s.error(f"{node.name} is not supported here: it is for kprobes, uprobes and usdt; write args.NAME", node)
+    if attach.returns:
+        raise s.error(f"{node.name} is gone when a function returns: keep it in a map at its entry", node)
+    space = Space.USER if isinstance(attach, Uprobe) else Space.KERNEL
+    return Integer(registers.argument(p, position, space), signed=False)
+
+
+def argument(s: Scope, name: str, node: ast.Node) -> Value:
+    """`args.name`: a field of the tracepoint, an argument of the function."""
+    p = s.p
+    if p.attach is None or isinstance(p.attach, Uprobe | Usdt) or s.point.provider.upper() in ("BEGIN", "END"):
+        raise s.error(f"there are no args by name at {s.point.text}: write arg0, arg1 and so on", node)
+    if name.startswith("common_"):
+        raise s.error(f"{name} is not supported: the kernel does not let programs read it", node)
+    if isinstance(p.attach, Kprobe | KprobeMulti):
+        p.reads_target = True
+    found = p.program_context.parameter(p, name, None, 0)
+    if isinstance(found, StringSource) and found.size is None:
+        return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
+    return _wrapped(s, found, node)
+
+
+def _wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
+    from pyebpf.bpftrace.translate.expressions import wrapped
+
+    return wrapped(s, entity, node)
+
+
+def _stack(name: str) -> Callable[[Scope, ast.Identifier], Value]:
+    def build(s: Scope, node: ast.Identifier) -> Value:
+        from pyebpf.bpftrace.translate.stacks import stack
+
+        return stack(s, name, (), node)
+
+    return build
+
+
+def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    return constant(s.p, s.p.target.possible_cpus)
+
+
+_BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
+    "pid": _intrinsic("pid"),
+    "tid": _intrinsic("tid"),
+    "uid": _intrinsic("uid"),
+    "gid": _intrinsic("gid"),
+    "cpu": _intrinsic("cpu"),
+    "comm": _intrinsic("comm"),
+    "nsecs": _helper(KTIME_GET_BOOT_NS),
+    "elapsed": _elapsed,
+    "cgroup": _helper(GET_CURRENT_CGROUP_ID),
+    "numaid": _helper(GET_NUMA_NODE_ID),
+    "rand": _rand,
+    "curtask": _curtask,
+    "username": _username,
+    "func": _func,
+    "probe": _probe,
+    "retval": _retval,
+    "kstack": _stack("kstack"),
+    "ustack": _stack("ustack"),
+    "ncpus": _ncpus,
+}

@@ -1,0 +1,154 @@
+"""Casts, and the types that a script names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Embedded,
+    Integer,
+    Reference,
+    Text,
+    kernel_target,
+)
+from pyebpf.builder.values.memory import Space
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import NotFound
+from pyebpf.types import CharFactory, IntType
+from pyebpf.types.integers import INTEGERS
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.target import KernelType
+
+#: bpftrace's names of integers, and C's words for them.
+NUMBERS: dict[str, IntType] = {f"{sign}int{bits}": INTEGERS[f"{'u' if sign else 's'}{bits}"] for sign in ("", "u") for bits in (8, 16, 32, 64)}
+NUMBERS |= {f"{name}_t": type_ for name, type_ in list(NUMBERS.items())}
+NUMBERS |= {name: INTEGERS[name] for name in ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")}
+NUMBERS |= {
+    "char": INTEGERS["s8"],
+    "signed char": INTEGERS["s8"],
+    "unsigned char": INTEGERS["u8"],
+    "short": INTEGERS["s16"],
+    "unsigned short": INTEGERS["u16"],
+    "int": INTEGERS["s32"],
+    "unsigned int": INTEGERS["u32"],
+    "unsigned": INTEGERS["u32"],
+    "long": INTEGERS["s64"],
+    "unsigned long": INTEGERS["u64"],
+    "long long": INTEGERS["s64"],
+    "unsigned long long": INTEGERS["u64"],
+    "size_t": INTEGERS["u64"],
+    "ssize_t": INTEGERS["s64"],
+}
+
+
+def c_name(node: ast.TypeName) -> str:
+    """A type's name in C."""
+    return f"{node.keyword} {node.name}".strip()
+
+
+def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
+    """A type of the kernel's BTF. Raises CompileError."""
+    if any(getattr(each, "name", "") == node.name for each in s.script.program.definitions if isinstance(each, ast.Struct)):
+        raise s.error(f"{c_name(node)} is defined in the script, which is not supported yet: only the kernel's are", node)
+    try:
+        return s.p.target.type_named(c_name(node))
+    except NotFound as error:
+        raise s.error(str(error), node) from None
+
+
+def pointed(s: Scope, node: ast.Type) -> KernelType | IntType | CharFactory | None:
+    """The target of a pointer to a type that the script names."""
+    if isinstance(node, ast.PointerType):
+        return INTEGERS["u64"]
+    if not isinstance(node, ast.TypeName):
+        raise s.error("a pointer to this is not supported yet", node)
+    if node.name == "void":
+        return None
+    if node.name == "char":
+        return CharFactory()
+    if not node.keyword and node.name in NUMBERS:
+        return NUMBERS[node.name]
+    return kernel_target(kernel_type(s, node))
+
+
+def size_of(s: Scope, node: ast.Type) -> int:
+    """The size of a type that the script names."""
+    if isinstance(node, ast.PointerType):
+        return 8
+    if not isinstance(node, ast.TypeName):
+        raise s.error("the size of this is not supported yet", node)
+    if not node.keyword and node.name in NUMBERS:
+        return NUMBERS[node.name].size
+    return kernel_type(s, node).size
+
+
+def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
+    """`(type)value`."""
+    type_ = node.type
+    if isinstance(type_, ast.TypeOf):
+        raise s.error("typeof() is not supported yet: name the type", type_)
+    if isinstance(type_, ast.PointerType):
+        return _pointer(s, value, pointed(s, type_.target), node)
+    if isinstance(type_, ast.TypeName):
+        if not type_.keyword and type_.name in ("bool", "_Bool"):
+            test = value.truth(s.p)
+            if test is None:
+                raise s.error(f"this is {value.type.name}, which is neither true nor false", node)
+            return Condition(test)
+        if not type_.keyword and type_.name in NUMBERS:
+            return narrowed(s, _number(s, value, node), NUMBERS[type_.name])
+        found = kernel_type(s, type_)
+        if found.composite:
+            # Of old bpftrace took a cast to a struct for one to a pointer to it.
+            return _pointer(s, value, found, node)
+        target = kernel_target(found)
+        if isinstance(target, IntType):
+            return narrowed(s, _number(s, value, node), target)
+    raise s.error("a cast to this type is not supported yet", node)
+
+
+def _number(s: Scope, value: Value, node: ast.Cast) -> Integer:
+    from pyebpf.bpftrace.translate.expressions import as_integer
+
+    if isinstance(value, Embedded):
+        raise s.error("a struct or an array inside another is no number: cast a member", node)
+    if isinstance(value, Text):
+        raise s.error("a string is no number", node)
+    return as_integer(s, value, node)
+
+
+def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:
+    """The low bytes of a number, extended by the type's sign."""
+    p = s.p
+    if value.literal is not None:
+        low = value.literal & ((1 << 8 * type_.size) - 1)
+        literal = low - (1 << 8 * type_.size) if type_.signed and low >> (8 * type_.size - 1) else low
+        found = Integer(p.b.const(literal), signed=type_.signed)
+        found.literal = literal
+        return found
+    if type_.size == 8:
+        return Integer(value.value, signed=type_.signed)
+    cut = p.b.emit(Op.SEXT if type_.signed else Op.ZEXT, value.value, size=type_.size)
+    p.b.assume_bounds(cut, type_.minimum, type_.maximum)
+    return Integer(cut, signed=type_.signed)
+
+
+def _pointer(s: Scope, value: Value, target: KernelType | IntType | CharFactory | None, node: ast.Cast) -> Reference:
+    space = Space.KERNEL
+    if isinstance(value, Reference):
+        space = value.type.space
+    if isinstance(value, Embedded):
+        return Reference(value.address(s.p), target, value.entity.space)
+    number = value.number(s.p)
+    if number is None or isinstance(value, Text):
+        raise s.error(f"this is {value.type.name}, which is no address", node)
+    if not isinstance(value, Reference) and s.point.provider in ("uprobe", "uretprobe", "usdt"):
+        space = Space.USER
+    return Reference(number, target, space)
+
+

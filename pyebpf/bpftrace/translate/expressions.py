@@ -1,0 +1,476 @@
+"""Expressions: the value of each node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate import arithmetic, casts, maps
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Embedded,
+    Group,
+    Integer,
+    Reference,
+    Text,
+    Unknown,
+    constant,
+    joined,
+    kernel_target,
+    literal_text,
+    of_entity,
+    target_of,
+)
+from pyebpf.bpftrace.value_types import Number, String, Tuple, ValueType
+from pyebpf.builder.ssa.conditions import Test, negate
+from pyebpf.builder.values.kernel_objects import KernelArray, value_at
+from pyebpf.builder.values.pointers import Pointer
+from pyebpf.errors import NotFound
+from pyebpf.types import CharFactory, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.compiler import ir
+
+
+def evaluate(s: Scope, node: ast.Expression) -> Value:
+    """The value of an expression. Raises CompileError for one that has none."""
+    found = perform(s, node)
+    if found is None:
+        raise s.error("this has no value: it is a statement of its own", node)
+    return found
+
+
+def perform(s: Scope, node: ast.Expression) -> Value | None:
+    """Build an expression for its effect; its value, None if it has none."""
+    build = _BUILDERS.get(type(node))
+    if build is None:
+        raise s.error(f"{_NAMES.get(type(node), 'this')} is not supported yet: write it another way", node)
+    before, s.p.b.where = s.p.b.where, s.script.source.location(node)
+    found = build(s, node)
+    s.p.b.where = before
+    return found
+
+
+def condition(s: Scope, node: ast.Expression) -> Test:
+    """Whether an expression holds, as a test."""
+    value = evaluate(s, node)
+    test = value.truth(s.p)
+    if test is None:
+        raise s.error(f"{value.type.name} is neither true nor false", node)
+    return test
+
+
+def number(s: Scope, node: ast.Expression) -> Integer:
+    """An expression that is a number."""
+    return as_integer(s, evaluate(s, node), node)
+
+
+def as_integer(s: Scope, value: Value, node: ast.Node) -> Integer:
+    """A value as a number."""
+    if isinstance(value, Integer):
+        return value
+    found = value.number(s.p)
+    if found is None:
+        raise s.error(f"this is {value.type.name}, and a number is needed here", node)
+    return Integer(found, signed=isinstance(value, Condition))
+
+
+def known_number(s: Scope, node: ast.Expression) -> int:
+    """A number that is known when the script is compiled."""
+    found = evaluate(s, node)
+    if not isinstance(found, Integer) or found.literal is None:
+        raise s.error("give a number that is known when the script is compiled", node)
+    return found.literal
+
+
+def known_text(s: Scope, node: ast.Expression) -> str:
+    """A text that is known when the script is compiled."""
+    found = evaluate(s, node)
+    if not isinstance(found, Text) or not isinstance(found.source, bytes):
+        raise s.error("give a text in quotes", node)
+    return found.source.decode("utf-8", "surrogateescape")
+
+
+# -- literals and names ------------------------------------------------------------------------------------------------
+
+
+def _integer(s: Scope, node: ast.Integer) -> Value:
+    return constant(s.p, node.value)
+
+
+def _string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signature
+    return literal_text(node.value)
+
+
+def _boolean(s: Scope, node: ast.Boolean) -> Value:
+    from pyebpf.builder.ssa.conditions import Always
+
+    return Condition(Always(node.value))
+
+
+def _parameter(s: Scope, node: ast.PositionalParameter) -> Value:
+    """`$1`: a number if it reads as one, else text; 0 if it was not given."""
+    given = s.script.arguments
+    if node.number > len(given):
+        return constant(s.p, 0)
+    text = given[node.number - 1]
+    try:
+        return constant(s.p, int(text, 0))
+    except ValueError:
+        return literal_text(text.encode("utf-8", "surrogateescape"))
+
+
+def _parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature
+    return constant(s.p, len(s.script.arguments))
+
+
+def _identifier(s: Scope, node: ast.Identifier) -> Value:
+    from pyebpf.bpftrace.translate.builtins import builtin
+
+    found = builtin(s, node)
+    if found is not None:
+        return found
+    defined = s.script.defines.get(node.name)
+    if defined is not None:
+        return _defined(s, node, defined)
+    try:
+        return constant(s.p, s.p.target.enumerator(node.name))
+    except NotFound:
+        raise s.error(f"{node.name} is no builtin, and no constant of the kernel's", node) from None
+
+
+def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
+    try:
+        return constant(s.p, int(text.strip().rstrip("uUlL") or "1", 0))
+    except ValueError:
+        if len(text) > 1 and text[0] == text[-1] == '"':
+            return literal_text(text[1:-1].encode())
+        raise s.error(f"#define {node.name} {text}: only numbers and texts are supported yet", node) from None
+
+
+def _variable(s: Scope, node: ast.Variable) -> Value:
+    if s.storage.type_of(node.name) is None:
+        s.unknown = s.unknown or s.error(f"${node.name} is read before anything is assigned to it", node)
+        return Unknown(s.p)
+    return s.storage.read(node.name)
+
+
+# -- operators ---------------------------------------------------------------------------------------------------------
+
+
+def _unary(s: Scope, node: ast.Unary) -> Value:
+    p = s.p
+    if node.operator == "!":
+        return Condition(negate(condition(s, node.value)))
+    value = evaluate(s, node.value)
+    if node.operator == "*":
+        return dereferenced(s, value, node)
+    return arithmetic.unary(p, node.operator, as_integer(s, value, node.value))
+
+
+def dereferenced(s: Scope, value: Value, node: ast.Node) -> Value:
+    """`*pointer`."""
+    if isinstance(value, Unknown):
+        return value
+    if not isinstance(value, Reference):
+        raise s.error(f"this is {value.type.name}: * reads what a pointer leads to, cast it to one", node)
+    return element(s, value, s.p.b.const(0), node)
+
+
+def element(s: Scope, pointer: Reference, index: ir.Value, node: ast.Node) -> Value:
+    """What stands at an index of memory that a pointer leads to."""
+    p, target, space = s.p, pointer.type.target, pointer.type.space
+    if target is None:
+        raise s.error("nothing is known of what this pointer leads to: cast it, (uint32 *)$pointer", node)
+    address = pointer.value
+    if isinstance(target, CharFactory):
+        from pyebpf.types import S8
+
+        target = S8
+    distance = p.b.binary(arithmetic.Op.MUL, index, p.b.const(target.size))
+    address = p.b.binary(arithmetic.Op.ADD, address, distance)
+    if isinstance(target, IntType):
+        found: object = Pointer(address, target, space).item(p, 0)
+    else:
+        found = value_at(p, address, 0, target, trusted=False, space=space)
+    return wrapped(s, found, node)
+
+
+def wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
+    """The value of an entity of the builder's."""
+    found = of_entity(s.p, entity, s.script.settings.max_strlen)
+    if found is None:
+        raise s.error("values of this type are not supported yet", node)
+    return found
+
+
+def _binary(s: Scope, node: ast.Binary) -> Value:
+    if node.operator in ("&&", "||"):
+        return _both_or_either(s, node)
+    left, right = evaluate(s, node.left), evaluate(s, node.right)
+    return combined(s, node.operator, left, right, node)
+
+
+def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node) -> Value:
+    """`left operator right`."""
+    p = s.p
+    if isinstance(left, Text) or isinstance(right, Text):
+        if isinstance(left, Unknown) or isinstance(right, Unknown):
+            return Unknown(p)
+        if not isinstance(left, Text) or not isinstance(right, Text) or operator not in ("==", "!="):
+            other = right if isinstance(left, Text) else left
+            raise s.error(f"a string and {other.type.name}: strings are compared with strings, by == and !=", node)
+        return Condition(arithmetic.compare_texts(p, operator, left, right))
+    if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
+        return _compare_groups(s, operator, left, right, node)
+    if isinstance(left, Reference) and operator in ("+", "-") and not isinstance(right, Reference):
+        return arithmetic.moved(p, operator, left, as_integer(s, right, node))
+    if isinstance(right, Reference) and operator == "+" and not isinstance(left, Reference):
+        return arithmetic.moved(p, operator, right, as_integer(s, left, node))
+    one, other_number = as_integer(s, left, node), as_integer(s, right, node)
+    if isinstance(one, Unknown) or isinstance(other_number, Unknown):
+        return Unknown(p)
+    if operator in arithmetic.RELATIONS:
+        return Condition(arithmetic.compare(p, operator, one, other_number))
+    if operator in ("/", "%") and other_number.literal == 0:
+        raise s.error("division by zero", node)
+    return arithmetic.binary(p, operator, one, other_number)
+
+
+def _compare_groups(s: Scope, operator: str, left: Group, right: Group, node: ast.Node) -> Value:
+    if len(left.elements) != len(right.elements):
+        raise s.error("these tuples have different numbers of elements", node)
+    p = s.p
+    answer = p.b.variable(hint="equal")
+    p.b.write(answer, p.b.const(1))
+    for one, other in zip(left.elements, right.elements, strict=True):
+        test = combined(s, "!=", one, other, node).truth(p)
+        assert test is not None
+        with p.b.if_(test):
+            p.b.write(answer, p.b.const(0))
+    return Condition(arithmetic.is_set(p, p.b.read_final(answer), holds=operator == "=="))
+
+
+def _both_or_either(s: Scope, node: ast.Binary) -> Value:
+    """`&&` and `||`: the right side is built where the left has not decided."""
+    b = s.p.b
+    answer = b.variable(hint="both" if node.operator == "&&" else "either")
+    b.write(answer, b.const(int(node.operator == "||")))
+    first = condition(s, node.left)
+    with b.if_(first if node.operator == "&&" else negate(first)):
+        b.write(answer, b.truth_value(condition(s, node.right)))
+    found = b.read_final(answer)
+    b.assume_bounds(found, 0, 1)
+    return Condition(arithmetic.is_set(s.p, found))
+
+
+def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
+    """`test ? then : otherwise`: both sides become a value of one type, which a variable of no name holds."""
+    b = s.p.b
+    first = None if node.then is not None else evaluate(s, node.test)
+    test = condition(s, node.test) if first is None else first.truth(s.p)
+    if test is None:
+        raise s.error("this is neither true nor false", node.test)
+    name = f"?{node.start}"
+    found = True
+    with b.if_(test):
+        value = first if node.then is None else perform(s, node.then)
+        found = _note(s, name, value, node)
+    with b.else_():
+        found = _note(s, name, perform(s, node.otherwise), node) and found
+    if not found:
+        return None
+    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
+
+
+def _note(s: Scope, name: str, value: Value | None, node: ast.Node) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, Unknown):
+        assign_variable(s, name, value, node)
+    return True
+
+
+def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
+    """Give a variable a value, and its type a place."""
+    value = kept(s, value, node)
+    if not s.variables.note(name, value.type):
+        held = s.variables.types[name].name
+        raise s.error(f"this holds {held} elsewhere, and {value.type.name} here", node)
+    known = s.storage.type_of(name)
+    if known is not None and joined(known, value.type) == known:
+        s.storage.write(name, value)
+
+
+def kept(s: Scope, value: Value, node: ast.Node) -> Value:
+    """A value as it can be kept: of a struct inside another its address is."""
+    if isinstance(value, Embedded):
+        if isinstance(value.entity, KernelArray):
+            raise s.error("arrays are not kept in variables and maps yet: keep an element, value[0]", node)
+        return Reference(value.address(s.p), value.entity.type, value.entity.space)
+    return value
+
+
+def _increment(s: Scope, node: ast.Increment) -> Value | None:
+    operator = node.operator[0]
+    if isinstance(node.target, ast.Variable):
+        before = evaluate(s, node.target)
+        after = combined(s, operator, before, constant(s.p, 1), node)
+        if not isinstance(after, Unknown):
+            assign_variable(s, node.target.name, after, node)
+        return after if node.prefix else before
+    return maps.augment(s, node.target, operator, constant(s.p, 1), wanted="after" if node.prefix else "before")
+
+
+# -- composite values --------------------------------------------------------------------------------------------------
+
+
+def _tuple(s: Scope, node: ast.Tuple) -> Value:
+    return Group([kept(s, evaluate(s, each), each) for each in node.elements])
+
+
+def _tuple_access(s: Scope, node: ast.TupleAccess) -> Value:
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return value
+    if not isinstance(value, Group) or node.index >= len(value.elements):
+        has = f"a tuple of {len(value.elements)}" if isinstance(value, Group) else value.type.name
+        raise s.error(f"this is {has}: it has no element {node.index}", node)
+    return value.elements[node.index]
+
+
+def _field(s: Scope, node: ast.FieldAccess) -> Value:
+    if isinstance(node.value, ast.Identifier) and node.value.name in ("args", "ctx"):
+        from pyebpf.bpftrace.translate.builtins import argument
+
+        return argument(s, node.name, node)
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return value
+    entity: Any = target_of(s.p, value) if isinstance(value, Reference) else None
+    if isinstance(value, Embedded):
+        entity = value.entity
+    if entity is None or isinstance(entity, KernelArray):
+        raise s.error(f"this is {value.type.name}, which has no field {node.name}: cast it to a struct", node)
+    return wrapped(s, entity.attribute(s.p, node.name), node)
+
+
+def _index(s: Scope, node: ast.Index) -> Value:
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, Group):
+        index = known_number(s, node.index)
+        if index >= len(value.elements):
+            raise s.error(f"this tuple has {len(value.elements)} elements", node)
+        return value.elements[index]
+    if isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
+        array = value.entity
+        index_value = number(s, node.index)
+        if index_value.literal is not None:
+            if array.array_length and index_value.literal >= array.array_length:
+                raise s.error(f"index {index_value.literal} lies outside the array of {array.array_length}", node)
+            return wrapped(s, array.item(s.p, index_value.literal), node)
+        whole = Reference(value.address(s.p), kernel_target(array.element), array.space)
+        return element(s, whole, index_value.value, node)
+    if isinstance(value, Reference):
+        return element(s, value, number(s, node.index).value, node)
+    if isinstance(value, Text):
+        from pyebpf.builder.values.strings import String as Stored
+
+        text: Stored = value.kept(s.p)
+        return wrapped(s, text.item(s.p, known_number(s, node.index)), node)
+    raise s.error(f"this is {value.type.name}, which is not indexed", node)
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+def _cast(s: Scope, node: ast.Cast) -> Value:
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return value
+    return casts.cast(s, value, node)
+
+
+def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
+    if isinstance(node.operand, ast.Type):
+        return constant(s.p, casts.size_of(s, node.operand))
+    return constant(s.p, _size(evaluate(s, node.operand).type))
+
+
+def _size(type_: ValueType) -> int:
+    match type_:
+        case Number() | String() | Tuple():
+            return type_.storage.size
+    return type_.storage.size
+
+
+def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
+    if not isinstance(node.operand, ast.TypeName):
+        raise s.error("offsetof() takes a struct and a path of its members", node)
+    return constant(s.p, s.p.target.struct_member(casts.c_name(node.operand), ".".join(node.path)).offset)
+
+
+# -- calls, blocks -----------------------------------------------------------------------------------------------------
+
+
+def _call(s: Scope, node: ast.Call) -> Value | None:
+    from pyebpf.bpftrace.translate.functions import call
+
+    return call(s, node)
+
+
+def _block(s: Scope, node: ast.Block) -> Value | None:
+    from pyebpf.bpftrace.translate.statements import run_statement
+
+    for each in node.statements:
+        run_statement(s, each)
+    return None if node.value is None else perform(s, node.value)
+
+
+def _if(s: Scope, node: ast.If) -> None:
+    b = s.p.b
+    with b.if_(condition(s, node.test)):
+        perform(s, node.then)
+    if node.otherwise is not None:
+        with b.else_():
+            perform(s, node.otherwise)
+
+
+_BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
+    ast.Integer: _integer,
+    ast.String: _string,
+    ast.Boolean: _boolean,
+    ast.Identifier: _identifier,
+    ast.PositionalParameter: _parameter,
+    ast.PositionalParameterCount: _parameter_count,
+    ast.Variable: _variable,
+    ast.Map: maps.read,
+    ast.MapAccess: maps.read,
+    ast.Unary: _unary,
+    ast.Increment: _increment,
+    ast.Binary: _binary,
+    ast.Conditional: _conditional,
+    ast.Tuple: _tuple,
+    ast.TupleAccess: _tuple_access,
+    ast.FieldAccess: _field,
+    ast.Index: _index,
+    ast.Cast: _cast,
+    ast.SizeOf: _sizeof,
+    ast.OffsetOf: _offsetof,
+    ast.Call: _call,
+    ast.Block: _block,
+    ast.If: _if,
+}
+_NAMES: dict[type[ast.Expression], str] = {
+    ast.AddressOf: "the address of a variable",
+    ast.Record: "a record with names",
+    ast.TypeOf: "typeof()",
+    ast.TypeInfo: "typeinfo()",
+    ast.Comptime: "comptime",
+}

@@ -1,0 +1,329 @@
+"""Functions that a script calls: actions of user space, and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.events import Action
+from pyebpf.bpftrace.formats import parse_format
+from pyebpf.bpftrace.tables import Gathered
+from pyebpf.bpftrace.translate import arithmetic, maps
+from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
+from pyebpf.bpftrace.translate.expressions import (
+    as_integer,
+    evaluate,
+    kept,
+    known_number,
+    known_text,
+    number,
+)
+from pyebpf.bpftrace.translate.texts import TEXTS
+from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant
+from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
+from pyebpf.builder.intrinsics import task
+from pyebpf.builder.values.integers import Int
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import closest
+from pyebpf.types import U64
+from pyebpf.uapi.helper_ids import SEND_SIGNAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyebpf.bpftrace.translate.body import Scope
+
+
+def call(s: Scope, node: ast.Call) -> Value | None:
+    """A call."""
+    build = _FUNCTIONS.get(node.name) or TEXTS.get(node.name)
+    if build is not None:
+        return build(s, node)
+    if node.name in AGGREGATIONS:
+        raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
+    if node.name in _LATER:
+        raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
+    if any(isinstance(each, ast.Macro | ast.Function) and each.name == node.name for each in s.script.program.items):
+        raise s.error("macros and functions of a script are not supported yet: write it out", node)
+    raise s.error(f"there is no function {node.name}(){closest(node.name, [*_FUNCTIONS, *TEXTS, *AGGREGATIONS])}", node)
+
+
+#: Functions that bpftrace has, with what to do instead.
+_LATER = {
+    "override": "there is @bpf.fmod_ret in pyebpf's own language",
+    "uaddr": "read the symbol's address with nm, and cast it",
+    "kaddr": "cast an address from /proc/kallsyms",
+    "uptr": "user memory is known from where a pointer comes",
+    "kptr": "cast a pointer to read the kernel's memory",
+    "reg": "write arg0, or args.NAME",
+    "cgroupid": "print cgroup, and compare with the inode of the group's directory",
+    "cgroup_path": "print cgroup",
+    "path": "walk the dentry's names",
+    "macaddr": "print the bytes",
+    "bswap": "shift the bytes",
+    "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
+    "signal_thread": "write signal()",
+    "tseries": "print from an interval",
+    "strerror": "print the number",
+    "unwatch": "leave it out",
+    "nsecs": "write nsecs for the boot clock",
+    "pid": "write pid",
+    "tid": "write tid",
+    "errorf": "write printf()",
+    "warnf": "write printf()",
+    "debugf": "write printf()",
+    "socket_cookie": "read the member of the socket",
+    "pton": "write the bytes",
+    "strcap": "write strftime()",
+    "ppid": "write curtask->real_parent->tgid",
+}
+
+
+def arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.Expression]:
+    """A call's arguments, checked for their number."""
+    count = len(node.arguments)
+    if not least <= count <= most:
+        takes = str(least) if least == most else f"{least} to {most}"
+        raise s.error(f"{node.name}() takes {takes} arguments, not {count}", node)
+    return node.arguments
+
+
+def send(s: Scope, action: Action, values: Sequence[Value]) -> None:
+    """Ask user space for an action; nothing while a value's type is still being found."""
+    if any(isinstance(each, Unknown) for each in values):
+        return
+    s.script.events.send(s.p, action, values)
+
+
+# -- printing ----------------------------------------------------------------------------------------------------------
+
+
+def _printf(s: Scope, node: ast.Call) -> None:
+    arguments(s, node, 1, 64)
+    try:
+        layout = parse_format(known_text(s, node.arguments[0]))
+    except ValueError as error:
+        raise s.error(str(error), node.arguments[0]) from None
+    given = node.arguments[1:]
+    if len(given) != len(layout.specifiers):
+        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(given)} are given", node)
+    values = [kept(s, evaluate(s, each), each) for each in given]
+    for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
+        if not specifier.accepts(value.type) and not isinstance(value, Unknown):
+            raise s.error(f"%{specifier.kind} does not print {value.type.name}", each)
+    send(s, Action("printf", _types(values), layout), values)
+
+
+def _types(values: Sequence[Value]) -> tuple[ValueType, ...]:
+    return tuple(each.type for each in values)
+
+
+def _print(s: Scope, node: ast.Call) -> None:
+    first, *rest = arguments(s, node, 1, 3)
+    if isinstance(first, ast.Map) and (s.script.maps.is_keyed(first) or rest):
+        numbers = tuple(known_number(s, each) for each in rest)
+        s.script.maps.table(first)
+        send(s, Action("print_map", map=f"@{first.name}", numbers=numbers), ())
+        return
+    if isinstance(first, ast.Map):
+        if s.script.maps.table(first) is not None:
+            send(s, Action("print_map", map=f"@{first.name}"), ())
+        return
+    if isinstance(first, ast.MapAccess):
+        table = s.script.maps.table(first.map)
+        if isinstance(table, Gathered):
+            key = maps.key_of(s, first)
+            assert key is not None
+            send(s, Action("print_entry", (key.type,), map=f"@{first.map.name}"), (key,))
+            return
+    if rest:
+        raise s.error("print() of a value takes one argument", node)
+    value = kept(s, evaluate(s, first), first)
+    send(s, Action("print", (value.type,)), (value,))
+
+
+def _about_map(s: Scope, node: ast.Call) -> None:
+    (first,) = arguments(s, node, 1, 1)
+    if not isinstance(first, ast.Map):
+        raise s.error(f"{node.name}() takes a map", first)
+    if s.script.maps.table(first) is not None:
+        send(s, Action(node.name, map=f"@{first.name}"), ())
+
+
+def _delete(s: Scope, node: ast.Call) -> None:
+    first, *rest = arguments(s, node, 1, 2)
+    if isinstance(first, ast.MapAccess) and not rest:
+        maps.delete(s, first.map, maps.key_of(s, first))
+    elif isinstance(first, ast.Map):
+        key = kept(s, evaluate(s, rest[0]), rest[0]) if rest else None
+        maps.delete(s, first, key)
+    else:
+        raise s.error("delete() takes a map and a key: delete(@x, key)", first)
+
+
+def _has_key(s: Scope, node: ast.Call) -> Value:
+    first, key = arguments(s, node, 2, 2)
+    if not isinstance(first, ast.Map):
+        raise s.error("has_key() takes a map and a key", first)
+    test = maps.is_present(s, ast.MapAccess(node.start, node.end, first, key))
+    return Unknown(s.p) if test is None else Condition(test)
+
+
+def _exit(s: Scope, node: ast.Call) -> None:
+    given = arguments(s, node, 0, 1)
+    code = number(s, given[0]) if given else constant(s.p, 0)
+    send(s, Action("exit", (code.type,)), (code,))
+    s.leave()
+
+
+def _time(s: Scope, node: ast.Call) -> None:
+    given = arguments(s, node, 0, 1)
+    send(s, Action("time", text=known_text(s, given[0]) if given else "%H:%M:%S\n"), ())
+
+
+def _cat(s: Scope, node: ast.Call) -> None:
+    arguments(s, node, 1, 64)
+    try:
+        layout = parse_format(known_text(s, node.arguments[0]))
+    except ValueError as error:
+        raise s.error(str(error), node.arguments[0]) from None
+    values = [kept(s, evaluate(s, each), each) for each in node.arguments[1:]]
+    if len(values) != len(layout.specifiers):
+        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(values)} are given", node)
+    send(s, Action(node.name, _types(values), layout), values)
+
+
+def _join(s: Scope, node: ast.Call) -> None:
+    """`join(argv)`: the texts of an array of pointers, at most 16."""
+    from pyebpf.bpftrace.translate.texts import text_at
+    from pyebpf.bpftrace.translate.values import Reference
+
+    first, *rest = arguments(s, node, 1, 2)
+    separator = known_text(s, rest[0]) if rest else " "
+    value = evaluate(s, first)
+    if isinstance(value, Unknown):
+        return
+    if not isinstance(value, Reference):
+        raise s.error(f"join() takes an array of texts, not {value.type.name}", first)
+    from pyebpf.types import INTEGERS
+
+    words = Reference(value.value, INTEGERS["u64"], value.type.space)
+    from pyebpf.bpftrace.translate.expressions import element
+
+    texts: list[Value] = []
+    for position in range(_JOINED):
+        address = as_integer(s, element(s, words, s.p.b.const(position), first), first)
+        texts.append(text_at(s, address.value, value.type.space, s.script.settings.max_strlen))
+    send(s, Action("join", _types(texts), text=separator), texts)
+
+
+#: Texts that `join` takes.
+_JOINED = 16
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+
+def _ksym(s: Scope, node: ast.Call) -> Value:
+    (first,) = arguments(s, node, 1, 1)
+    return Special(KernelSymbol(), Int(number(s, first).value, U64))
+
+
+def _usym(s: Scope, node: ast.Call) -> Value:
+    (first,) = arguments(s, node, 1, 1)
+    return Special(UserSymbol(), (Int(number(s, first).value, U64), task.process_number(s.p)))
+
+
+def _stack(s: Scope, node: ast.Call) -> Value:
+    from pyebpf.bpftrace.translate.stacks import stack
+
+    return stack(s, node.name, arguments(s, node, 0, 2), node)
+
+
+def _strftime(s: Scope, node: ast.Call) -> Value:
+    layout, nanoseconds = arguments(s, node, 2, 2)
+    return Special(Timestamp(known_text(s, layout)), Int(number(s, nanoseconds).value, U64))
+
+
+def _signal(s: Scope, node: ast.Call) -> None:
+    import signal
+
+    (first,) = arguments(s, node, 1, 1)
+    value = evaluate(s, first)
+    if isinstance(value, Text):
+        name = known_text(s, first).upper()
+        found = signal.Signals.__members__.get(name if name.startswith("SIG") else f"SIG{name}")
+        if found is None:
+            raise s.error(f"there is no signal {name}", first)
+        value = constant(s.p, int(found))
+    s.p.b.call(SEND_SIGNAL, as_integer(s, value, first).value)
+
+
+def _absolute(s: Scope, node: ast.Call) -> Value:
+    (first,) = arguments(s, node, 1, 1)
+    value = number(s, first)
+    b = s.p.b
+    sign = b.binary(Op.ASHR, value.value, b.const(63))
+    return Integer(b.binary(Op.SUB, b.binary(Op.XOR, value.value, sign), sign), signed=False)
+
+
+def _strncmp(s: Scope, node: ast.Call) -> Value:
+    """`strncmp(a, b, n)`: 0 if the first n bytes are equal, else 1."""
+    first, second, third = arguments(s, node, 3, 3)
+    one, other, count = evaluate(s, first), evaluate(s, second), known_number(s, third)
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return Unknown(s.p)
+    if not isinstance(one, Text) or not isinstance(other, Text):
+        raise s.error("strncmp() takes two strings", node)
+    if isinstance(one.source, bytes):
+        one, other = other, one
+    if not isinstance(other.source, bytes):
+        raise s.error("strncmp() of two strings that are known at run time only is not supported yet: write ==", node)
+    if isinstance(one.source, bytes):
+        same = one.source[:count] == other.source[:count]
+        return constant(s.p, 0 if same else 1)
+    if count <= len(other.source):
+        test = arithmetic.begins_with(s.p, one, other.source[:count])
+    else:
+        test = arithmetic.compare_texts(s.p, "==", one, other)
+    b = s.p.b
+    return Integer(b.binary(Op.XOR, b.truth_value(test), b.const(1)), signed=False)
+
+
+def _sized(s: Scope, node: ast.Call) -> Value:
+    """`len(text)`."""
+    (first,) = arguments(s, node, 1, 1)
+    if isinstance(first, ast.Map):
+        raise s.error("len() of a map is not supported yet: print() shows it, and Python reads it", node)
+    value = evaluate(s, first)
+    if isinstance(value, Unknown):
+        return value
+    if not isinstance(value.type, String) or not isinstance(value, Text):
+        raise s.error(f"len() of {value.type.name} is not supported yet", first)
+    found: Any = len(value.source) if isinstance(value.source, bytes) else value.kept(s.p).length(s.p)
+    return constant(s.p, found) if isinstance(found, int) else Integer(found.value, signed=False)
+
+
+_FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
+    "printf": _printf,
+    "print": _print,
+    "clear": _about_map,
+    "zero": _about_map,
+    "delete": _delete,
+    "has_key": _has_key,
+    "exit": _exit,
+    "time": _time,
+    "cat": _cat,
+    "system": _cat,
+    "join": _join,
+    "ksym": _ksym,
+    "usym": _usym,
+    "kstack": _stack,
+    "ustack": _stack,
+    "strftime": _strftime,
+    "signal": _signal,
+    "abs": _absolute,
+    "strncmp": _strncmp,
+    "len": _sized,
+    "strlen": _sized,
+}

@@ -1,0 +1,167 @@
+"""Types of a script's maps and variables, found by building it: each assignment notes a type, until none is new.
+
+There is one description of every operation, the one that builds its code; while types are still being found, what is
+built is thrown away, and so are errors about it. Maps belong to the whole script, variables to one program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
+from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType
+from pyebpf.bpftrace.translate.values import joined
+from pyebpf.dataclass import dataclass
+from pyebpf.uapi.bpf import MapType
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from pyebpf.bpftrace.ast import Map, MapDeclaration, Node
+    from pyebpf.bpftrace.source import Source
+
+    AnyTable: TypeAlias = Table | Gathered
+
+#: Kinds of maps that a script may declare, by bpftrace's names.
+KINDS = {
+    "hash": MapType.HASH,
+    "lruhash": MapType.LRU_HASH,
+    "percpuhash": MapType.PERCPU_HASH,
+    "percpulruhash": MapType.LRU_PERCPU_HASH,
+}
+
+
+@dataclass()
+class MapFacts:
+    """What is known of a map: the types of keys (None: it has none) and of values; None for those not yet known."""
+
+    node: Node
+    keyed: bool | None = None
+    key: ValueType | None = None
+    value: ValueType | None = None
+    size: int = MAX_KEYS
+    kind: MapType = MapType.HASH
+
+
+class Variables:
+    """Types of a program's scratch variables, an analysis of the program: it is built until they are known."""
+
+    def __init__(self) -> None:
+        self.changed = False
+        self.types: dict[str, ValueType] = {}
+
+    def note(self, name: str, type_: ValueType) -> bool:
+        """Note that a variable holds a value of a type; False if it cannot, with the others that it holds."""
+        known = self.types.get(name)
+        together = type_ if known is None else joined(known, type_)
+        if together is None:
+            return False
+        if together != known:
+            self.types[name] = together
+            self.changed = True
+        return True
+
+
+class Maps:
+    """The maps of a script. `changed` says that something new was learnt of one."""
+
+    def __init__(self, source: Source, declarations: tuple[MapDeclaration, ...], size: int) -> None:
+        self.changed = False
+        self._source = source
+        self._size = size
+        self._facts: dict[str, MapFacts] = {}
+        self._tables: dict[str, tuple[object, AnyTable]] = {}
+        #: The first place where a map is read of which no assignment tells the type.
+        self.unknown: tuple[str, Node] | None = None
+        for each in declarations:
+            kind = KINDS.get(each.kind)
+            if kind is None:
+                raise source.error(f"{each.kind} is no kind of map: it is one of {', '.join(KINDS)}", each)
+            if kind not in (MapType.HASH, MapType.LRU_HASH):
+                raise source.error(f"maps of the kind {each.kind} are not supported yet: write hash or lruhash", each)
+            self._facts[each.map.name] = MapFacts(each, size=each.size, kind=kind)
+
+    def _of(self, node: Map, *, keyed: bool) -> MapFacts:
+        facts = self._facts.setdefault(node.name, MapFacts(node, size=self._size))
+        if facts.keyed is None:
+            facts.keyed = keyed
+        if facts.keyed is not keyed:
+            has = "has a key elsewhere: give it one here" if facts.keyed else "has no key elsewhere: leave it out here"
+            raise self._source.error(f"@{node.name} {has}", node)
+        return facts
+
+    def note_key(self, node: Map, key: ValueType | None) -> None:
+        """Note the type of a key; None where the map has none."""
+        facts = self._of(node, keyed=key is not None)
+        if key is None:
+            return
+        together = key if facts.key is None else joined(facts.key, key)
+        if together is None:
+            assert facts.key is not None
+            raise self._source.error(f"the keys of @{node.name} are {facts.key.name} elsewhere, and {key.name} here", node)
+        if together != facts.key:
+            facts.key, self.changed = together, True
+
+    def note_value(self, node: Map, value: ValueType) -> None:
+        """Note the type of a value that is assigned, behind the key's."""
+        facts = self._facts[node.name]
+        known = facts.value
+        together = value if known is None else _together(known, value)
+        if together is None:
+            assert known is not None
+            raise self._source.error(
+                f"@{node.name} holds {_described(known)} elsewhere, and {_described(value)} here", node
+            )
+        if isinstance(together, Aggregate) and facts.kind is not MapType.HASH:
+            raise self._source.error(f"@{node.name} holds {_described(together)}: declare it as a hash", facts.node)
+        if together != known:
+            facts.value, self.changed = together, True
+
+    def value_type(self, node: Map) -> ValueType | None:
+        """The type of a map's values; None if nothing tells it yet."""
+        facts = self._facts.get(node.name)
+        return None if facts is None else facts.value
+
+    def is_keyed(self, node: Map) -> bool:
+        """Whether a map has keys, as far as is known."""
+        facts = self._facts.get(node.name)
+        return facts is not None and bool(facts.keyed)
+
+    def table(self, node: Map) -> AnyTable | None:
+        """The map as its types are known now; None if they are not, which is noted."""
+        facts = self._facts.get(node.name)
+        if facts is None or facts.value is None or facts.keyed is None or (facts.keyed and facts.key is None):
+            self.unknown = self.unknown or (f"@{node.name} is never assigned: nothing tells what it holds", node)
+            return None
+        known = (facts.keyed, facts.key, facts.value)
+        found = self._tables.get(node.name)
+        if found is not None and found[0] == known:
+            return found[1]
+        name, key = f"@{node.name}", facts.key if facts.keyed else None
+        made: AnyTable
+        if isinstance(facts.value, Aggregate):
+            made = Gathered(name, key, facts.value, facts.size)
+        else:
+            made = Table(name, key, facts.value, facts.size, facts.kind)
+        self._tables[node.name] = known, made
+        return made
+
+    def tables(self) -> list[AnyTable]:
+        """All maps of known types, in the order of their names."""
+        return [self._tables[name][1] for name in sorted(self._tables)]
+
+
+def _together(one: ValueType, other: ValueType) -> ValueType | None:
+    if isinstance(one, Aggregate) and isinstance(other, Aggregate):
+        if (one.kind, one.arguments) != (other.kind, other.arguments):
+            return None
+        return Aggregate(one.kind, one.signed or other.signed, one.arguments)
+    if isinstance(one, Number) and isinstance(other, Number):
+        return joined(one, other)
+    return joined(one, other)
+
+
+def _described(type_: ValueType) -> str:
+    if isinstance(type_, Aggregate):
+        return f"{type_.kind}({', '.join(['…', *map(str, type_.arguments)]) if type_.arguments else ''})"
+    return type_.name

@@ -1,0 +1,177 @@
+"""Maps of a script in its probes: entries read, assigned, counted, removed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
+from pyebpf.bpftrace.translate.values import Integer, Unknown, read_stored
+from pyebpf.bpftrace.value_types import Aggregate, Number
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue, copy, temporary, zero
+from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.types import S64, U64
+from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.builder.ssa.conditions import Test
+    from pyebpf.compiler import ir
+
+    Target: TypeAlias = ast.Map | ast.MapAccess
+
+
+def map_of(node: Target) -> ast.Map:
+    """The map that an expression is of."""
+    return node if isinstance(node, ast.Map) else node.map
+
+
+def key_of(s: Scope, node: Target) -> Value | None:
+    """The key's value, whose type is noted; None of a map without keys."""
+    from pyebpf.bpftrace.translate.expressions import evaluate, kept
+
+    if isinstance(node, ast.Map):
+        s.script.maps.note_key(node, None)
+        return None
+    key = kept(s, evaluate(s, node.key), node.key)
+    if not isinstance(key, Unknown):
+        s.script.maps.note_key(node.map, key.type)
+    return key
+
+
+def operand_of(s: Scope, key: Value | None) -> Any:
+    """The builder's operand for a key."""
+    return NO_KEY if key is None else key.operand(s.p)
+
+
+def read(s: Scope, node: Target) -> Value:
+    """`@map[key]`; what is missing is 0, or an empty string."""
+    key = key_of(s, node)
+    table = s.script.maps.table(map_of(node))
+    if table is None:
+        return Unknown(s.p)
+    if isinstance(table, Gathered):
+        return read_gathered(s, table, key, node)
+    entry = table._find(s.p, operand_of(s, key))
+    return entry_value(s, table, entry)
+
+
+def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
+    """The value at an entry's address, nothing if that is NULL: a copy, since others may change the entry."""
+    p, type_ = s.p, table.value_type
+    present = Compare(Relation.NE, entry, p.b.const(0), null_check=True)
+    if isinstance(type_, Number):
+        answer = p.b.variable(hint="value")
+        with p.b.if_(present):
+            p.b.write(answer, p.b.load(entry, 0, 8))
+        with p.b.else_():
+            p.b.write(answer, p.b.const(0))
+        return Integer(p.b.read_final(answer), signed=type_.signed)
+    size = type_.storage.size
+    slot = p.b.slot(-(-size // 8) * 8, name="value")
+    address = p.b.slot_address(slot)
+    with p.b.if_(present):
+        copy(p, address, 0, entry, 0, size)
+    with p.b.else_():
+        zero(p, address, 0, size)
+    return read_stored(p, type_, Lvalue(slot=slot, owner=table.name, writable=False))
+
+
+def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
+    """Refuse: the processors' parts are put together by user space."""
+    raise s.error(
+        f"reading {table.name}, which {table.value_type.kind}() fills, in a probe is not supported yet: print() shows "
+        "it; to compute with a count, write @x++ in place of @x = count()",
+        node,
+    )
+
+
+def is_present(s: Scope, node: Target) -> Test | None:
+    """Whether there is an entry; None if the map is not known yet."""
+    key = key_of(s, node)
+    table = s.script.maps.table(map_of(node))
+    if table is None:
+        return None
+    if isinstance(table, Gathered):
+        raise s.error(f"{table.name} is filled by {table.value_type.kind}(): has_key() of it is not supported yet", node)
+    entry = table._find(s.p, operand_of(s, key))
+    return Compare(Relation.NE, entry, s.p.b.const(0), null_check=True)
+
+
+def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
+    """`@map[key] = value`."""
+    from pyebpf.bpftrace.translate.expressions import kept
+
+    key = key_of(s, node)
+    value = kept(s, value, where)
+    if isinstance(value, Unknown):
+        return
+    s.script.maps.note_value(map_of(node), value.type)
+    table = s.script.maps.table(map_of(node))
+    if isinstance(table, Table):
+        table.set_item(s.p, operand_of(s, key), value.operand(s.p))
+
+
+def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:
+    """`@map[key] = count()` and its like."""
+    key = key_of(s, node)
+    s.script.maps.note_value(map_of(node), type_)
+    table = s.script.maps.table(map_of(node))
+    if isinstance(table, Gathered):
+        number = Int(value.value, S64 if value.signed else U64)
+        table.add_to(s.p, operand_of(s, key), number)
+
+
+def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: str = "") -> Value | None:
+    """`@map[key] += value` in one step where the kernel can; the entry's value before or after, if it is `wanted`."""
+    from pyebpf.bpftrace.translate.expressions import combined
+
+    maps = s.script.maps
+    key = key_of(s, node)
+    if maps.value_type(map_of(node)) is None or isinstance(maps.value_type(map_of(node)), Number):
+        noted = Number(signed=True) if operator == "-" else Number(value.signed or value.type.flexible, value.type.flexible)
+        maps.note_value(map_of(node), noted)
+    table = maps.table(map_of(node))
+    if table is None:
+        return Unknown(s.p)
+    if isinstance(table, Gathered):
+        return read_gathered(s, table, key, node)
+    at = operand_of(s, key)
+    if isinstance(table.value_type, Number) and operator in ("+", "-", "|", "&", "^") and not wanted:
+        if operator == "-":
+            table.augment_item(s.p, at, "+", Int(s.p.b.emit(Op.NEG, value.value), S64))
+        else:
+            table.augment_item(s.p, at, operator, Int(value.value, S64 if table.value_type.signed else U64))
+        return None
+    before = entry_value(s, table, table._find(s.p, at))
+    after = combined(s, operator, before, value, node)
+    if not isinstance(after, Unknown):
+        maps.note_value(map_of(node), after.type)
+        table = maps.table(map_of(node))
+        if isinstance(table, Table):
+            table.set_item(s.p, at, after.operand(s.p))
+    return before if wanted == "before" else after
+
+
+def delete(s: Scope, node: ast.Map, key: Value | None) -> None:
+    """`delete(@map, key)`: nothing happens if it is missing."""
+    maps = s.script.maps
+    if not isinstance(key, Unknown):
+        maps.note_key(node, None if key is None else key.type)
+    table = maps.table(node)
+    if table is None:
+        return
+    p = s.p
+    spec = table.spec
+    assert spec.key is not None
+    handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
+    with temporary(p, spec.key.size) as slot:
+        place = p.b.slot_address(slot)
+        p.store_value(place, 0, spec.key, operand_of(s, key))
+        p.b.call(MAP_DELETE_ELEM, handle, place)
+    p.b.invalidate_origin(spec.name, f"delete() on {spec.name}")

@@ -1,0 +1,80 @@
+"""`Script`: a whole script while it is compiled, and what its programs share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.events import Events
+from pyebpf.bpftrace.tables import MAX_KEYS
+from pyebpf.bpftrace.translate.inference import Maps
+from pyebpf.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.bpftrace.ast import MapDeclaration, Program
+
+#: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
+MAX_STRING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a script that have an effect."""
+
+    max_strlen: int = MAX_STRING
+    max_map_keys: int = MAX_KEYS
+    print_maps_on_exit: bool = True
+    stack_mode: str = "bpftrace"
+
+
+#: Settings that are taken and have no effect here.
+_IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
+_IGNORED |= {"missing_probes", "unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
+_IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "max_cat_bytes", "str_trunc_trailer", "symbol_source"}
+
+
+class Script:
+    """A parsed script with its arguments, its maps and the ring buffer of what it asks user space to do."""
+
+    def __init__(self, program: Program, arguments: Sequence[str]) -> None:
+        from pyebpf.bpftrace.ast import MapDeclaration as Declaration
+
+        self.program = program
+        self.source = program.source
+        self.arguments = tuple(arguments)
+        self.settings = _settings(program)
+        declared: tuple[MapDeclaration, ...] = tuple(
+            each for each in program.items if isinstance(each, Declaration)
+        )
+        self.maps = Maps(program.source, declared, self.settings.max_map_keys)
+        self.events = Events()
+        self.defines = _defines(program)
+
+
+def _settings(program: Program) -> Settings:
+    given: dict[str, object] = {}
+    for each in program.config.settings if program.config is not None else ():
+        name = each.name.lower().removeprefix("bpftrace_")
+        if name in _IGNORED:
+            continue
+        if name not in ("max_strlen", "max_map_keys", "print_maps_on_exit", "stack_mode"):
+            raise program.source.error(f"the setting {each.name} is not supported yet: leave it out", each)
+        given[name] = each.value
+    found = Settings(
+        int(str(given.get("max_strlen", MAX_STRING))),
+        int(str(given.get("max_map_keys", MAX_KEYS))),
+        str(given.get("print_maps_on_exit", True)).lower() not in ("0", "false"),
+        str(given.get("stack_mode", "bpftrace")),
+    )
+    if not 1 <= found.max_strlen <= 1024:
+        assert program.config is not None
+        raise program.source.error(f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config)
+    return found
+
+
+def _defines(program: Program) -> dict[str, str]:
+    """Texts of `#define NAME text`."""
+    from pyebpf.bpftrace.ast import Define
+
+    return {each.name: each.text for each in program.definitions if isinstance(each, Define) and each.parameters is None}

@@ -1,0 +1,187 @@
+"""Statements of a block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.tables import Gathered
+from pyebpf.bpftrace.translate import maps
+from pyebpf.bpftrace.translate.aggregations import aggregation
+from pyebpf.bpftrace.translate.expressions import (
+    assign_variable,
+    combined,
+    condition,
+    evaluate,
+    known_number,
+    number,
+    perform,
+)
+from pyebpf.bpftrace.translate.values import Integer, Unknown
+from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
+from pyebpf.builder.values.integers import Int
+from pyebpf.types import S64, U64
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.bpftrace.translate.body import Scope
+
+#: Iterations of a loop that the kernel does not end by itself.
+MAX_ITERATIONS = 1024
+#: Copies that `unroll` makes at most.
+MAX_UNROLL = 100
+
+
+def run_block(s: Scope, block: ast.Block) -> None:
+    """Build the statements of a block."""
+    for each in block.all_statements:
+        run_statement(s, each)
+
+
+def run_statement(s: Scope, node: ast.Statement) -> None:
+    """Build a statement."""
+    if not s.p.b.reachable:
+        return
+    run = _STATEMENTS.get(type(node))
+    if run is None:
+        raise s.error("this statement is not supported yet: write it another way", node)
+    s.p.b.where = s.script.source.location(node)
+    run(s, node)
+
+
+def _expression(s: Scope, node: ast.ExpressionStatement) -> None:
+    value = node.value
+    if isinstance(value, ast.Increment) and not isinstance(value.target, ast.Variable):
+        maps.augment(s, value.target, value.operator[0], _one(s))
+        return
+    perform(s, value)
+
+
+def _one(s: Scope) -> Integer:
+    return Integer(s.p.b.const(1), signed=True, literal=1)
+
+
+def _assignment(s: Scope, node: ast.Assignment) -> None:
+    operator, target = node.operator.removesuffix("="), node.target
+    if isinstance(target, ast.Variable):
+        value = evaluate(s, node.value)
+        if operator:
+            value = combined(s, operator, evaluate(s, target), value, node)
+        if not isinstance(value, Unknown):
+            assign_variable(s, target.name, value, node)
+        return
+    if isinstance(node.value, ast.Call):
+        found = aggregation(s, node.value)
+        if found is not None:
+            if operator:
+                raise s.error(f"{node.value.name}() is assigned by =", node)
+            maps.gather(s, target, *found)
+            return
+    if not operator:
+        maps.assign(s, target, evaluate(s, node.value), node.value)
+    else:
+        maps.augment(s, target, operator, number(s, node.value))
+
+
+def _discard(s: Scope, node: ast.Discard) -> None:
+    perform(s, node.value)
+
+
+def _let(s: Scope, node: ast.Let) -> None:
+    if node.type is not None:
+        if not isinstance(node.type, ast.TypeName) or node.value is None:
+            raise s.error("a declaration with this type is not supported yet: assign a value, let $x = …", node)
+        value = evaluate(s, ast.Cast(node.start, node.end, node.type, node.value)) if _is_number(node.type) else None
+        value = evaluate(s, node.value) if value is None else value
+        if not isinstance(value, Unknown):
+            assign_variable(s, node.variable.name, value, node)
+    elif node.value is not None:
+        value = evaluate(s, node.value)
+        if not isinstance(value, Unknown):
+            assign_variable(s, node.variable.name, value, node)
+
+
+def _is_number(type_: ast.TypeName) -> bool:
+    from pyebpf.bpftrace.translate.casts import NUMBERS
+
+    return type_.name in NUMBERS
+
+
+def _unroll(s: Scope, node: ast.Unroll) -> None:
+    count = known_number(s, node.count)
+    if not 1 <= count <= MAX_UNROLL:
+        raise s.error(f"unroll({count}): give 1 to {MAX_UNROLL}", node.count)
+    for _ in range(count):
+        run_block(s, node.body)
+
+
+def _while(s: Scope, node: ast.While) -> None:
+    p, b = s.p, s.p.b
+    if p.target.has("isa:may_goto"):
+        with limited_loop(p) as loop:
+            _iteration(s, node, loop)
+        return
+    carried = list(b.environment.values)
+    with counted_loop(p, MAX_ITERATIONS, carried) as loop:
+        _iteration(s, node, loop)
+
+
+def _iteration(s: Scope, node: ast.While, loop: Any) -> None:
+    b = s.p.b
+    with b.if_(condition(s, node.test)):
+        s.loops.append(loop)
+        run_block(s, node.body)
+        s.loops.pop()
+    with b.else_():
+        b.break_(loop)
+
+
+def _for(s: Scope, node: ast.For) -> None:
+    if not isinstance(node.over, ast.Range):
+        table = s.script.maps.table(node.over)
+        if isinstance(table, Gathered) or table is not None:
+            raise s.error("a loop over a map is not supported yet: print() shows it, and Python reads it", node)
+        return
+    first, stop = number(s, node.over.first), number(s, node.over.stop)
+    p = s.p
+    low, high = (each.literal if each.literal is not None else Int(each.value, S64 if each.signed else U64) for each in (first, stop))
+    if not isinstance(high, int):
+        raise s.error("the end of a loop's range is to be known when the script is compiled: not supported yet", node.over)
+    with range_loop(p, low, high, 1) as (loop, index):
+        assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
+        s.loops.append(loop)
+        run_block(s, node.body)
+        s.loops.pop()
+
+
+def _break(s: Scope, node: ast.Break) -> None:
+    if not s.loops:
+        raise s.error("break is for loops", node)
+    s.p.b.break_(s.loops[-1])
+
+
+def _continue(s: Scope, node: ast.Continue) -> None:
+    if not s.loops:
+        raise s.error("continue is for loops", node)
+    s.p.b.continue_(s.loops[-1])
+
+
+def _return(s: Scope, node: ast.Return) -> None:
+    if node.value is not None:
+        raise s.error("return with a value is not supported yet: write return", node)
+    s.leave()
+
+
+_STATEMENTS: dict[type[ast.Statement], Callable[[Scope, Any], None]] = {
+    ast.ExpressionStatement: _expression,
+    ast.Assignment: _assignment,
+    ast.Discard: _discard,
+    ast.Let: _let,
+    ast.Unroll: _unroll,
+    ast.While: _while,
+    ast.For: _for,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+}

@@ -1,0 +1,89 @@
+"""Scratch variables: numbers in SSA variables, everything else in memory of the program's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Special, read_stored
+from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue, zero
+from pyebpf.builder.values.operations import to_int
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.types import S64, U64
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.translate.inference import Variables
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.value_types import ValueType
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.environment import Variable
+    from pyebpf.compiler import ir
+
+#: Types whose values are one number.
+_SCALARS = (Number, Boolean, Address, KernelStack, KernelSymbol, Timestamp, Username)
+
+
+class Storage:
+    """A program's variables, of the types that earlier builds found. All begin as nothing: 0, an empty string."""
+
+    def __init__(self, p: ProgramBuilder, variables: Variables) -> None:
+        self._p = p
+        self._types = dict(variables.types)
+        self._numbers: dict[str, Variable] = {}
+        self._slots: dict[str, ir.Slot] = {}
+
+    def begin(self) -> None:
+        """Make them."""
+        b = self._p.b
+        for name, type_ in self._types.items():
+            if isinstance(type_, _SCALARS):
+                variable = self._numbers[name] = b.variable(hint=name)
+                b.write(variable, b.const(0))
+            else:
+                size = -(-type_.storage.size // 8) * 8
+                slot = self._slots[name] = b.slot(size, name=name)
+                zero(self._p, b.slot_address(slot), 0, size)
+
+    def type_of(self, name: str) -> ValueType | None:
+        """The type of a variable; None if nothing was assigned to it."""
+        return self._types.get(name)
+
+    def read(self, name: str) -> Value:
+        """The value of a variable now."""
+        p, type_ = self._p, self._types[name]
+        if name in self._numbers:
+            number = p.b.read(self._numbers[name])
+            if number is None:  # nothing can come here
+                number = p.b.const(0)
+            return from_number(p, type_, number)
+        # Text is read where it is used, and the variable may have another by then.
+        storage = type_.storage
+        copy = p.b.slot(-(-storage.size // 8) * 8, name=f"{name}_now")
+        from pyebpf.builder.values.lvalue import copy as copy_bytes
+
+        copy_bytes(p, p.b.slot_address(copy), 0, p.b.slot_address(self._slots[name]), 0, copy.size)
+        return read_stored(p, type_, Lvalue(slot=copy, owner=f"${name}", writable=False))
+
+    def write(self, name: str, value: Value) -> None:
+        """Assign a value that the type holds; while types are still being found, others are dropped."""
+        p, type_ = self._p, self._types.get(name)
+        if type_ is None:
+            return
+        if name in self._numbers:
+            p.b.write(self._numbers[name], to_int(p, value.operand(p)).value)
+        else:
+            p.store_value(p.b.slot_address(self._slots[name]), 0, type_.storage, value.operand(p))
+
+
+def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
+    """A value of a type that is one number."""
+    match type_:
+        case Number(signed):
+            return Integer(number, signed=signed)
+        case Boolean():
+            return Condition(Compare(Relation.NE, number, p.b.const(0)))
+        case Address(target, space):
+            return Reference(number, target, space)
+    return Special(type_, Int(number, S64 if isinstance(type_, KernelStack) else U64))

@@ -1,0 +1,194 @@
+"""Functions that make texts and bytes: `str`, `kstr`, `buf`, `ntop`, `strcontains`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
+from pyebpf.bpftrace.translate.values import Condition, Embedded, Reference, Special, Text, Unknown, Value
+from pyebpf.bpftrace.value_types import AF_INET, AF_INET6, Buffer, Inet
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.kernel_objects import KernelArray
+from pyebpf.builder.values.lvalue import Lvalue, zero
+from pyebpf.builder.values.memory import Space, probe_read, probe_read_string
+from pyebpf.builder.values.strings import StringSource
+from pyebpf.compiler.ir import Condition as Relation, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+
+def space_of(s: Scope, value: Value) -> Space:
+    """Whose memory an address is of: a pointer knows, a bare number is the process's where user code is probed."""
+    if isinstance(value, Reference):
+        return value.type.space
+    if isinstance(value, Embedded):
+        return value.entity.space
+    user = s.point.provider in ("uprobe", "uretprobe", "usdt") or s.point.target == "syscalls"
+    return Space.USER if user else Space.KERNEL
+
+
+def text_at(s: Scope, address: ir.Value, space: Space, size: int) -> Text:
+    """The C string at an address, of at most `size` bytes with its NUL."""
+
+    def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
+        probe_read_string(p, space, destination, length, address)
+
+    return Text(StringSource("str()", read_into, size, s.p.b.where), size)
+
+
+def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
+    """`str(pointer)`, `str(pointer, length)`, `str($1)`."""
+    if not 1 <= len(node.arguments) <= 2:
+        raise s.error(f"{node.name}() takes an address, and a length", node)
+    first = node.arguments[0]
+    if isinstance(first, ast.PositionalParameter):
+        from pyebpf.bpftrace.translate.values import literal_text
+
+        given = s.script.arguments
+        text = given[first.number - 1] if first.number <= len(given) else ""
+        return literal_text(text.encode("utf-8", "surrogateescape"))
+    value = evaluate(s, first)
+    most = s.script.settings.max_strlen
+    size = most
+    if len(node.arguments) == 2:
+        length = number(s, node.arguments[1])
+        if length.literal is None:
+            return _cut(s, value, length.value, node, space)
+        size = min(max(length.literal, 0) + 1, most)
+    if isinstance(value, Unknown | Text):
+        return value
+    if isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
+        if value.entity.element.size != 1:
+            raise s.error("str() takes bytes, and these are larger", first)
+        size = min(size, (value.entity.array_length or size) + 1)
+        return text_at(s, value.address(s.p), value.entity.space, size)
+    address = as_integer(s, value, first)
+    return text_at(s, address.value, space or space_of(s, value), size)
+
+
+def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space | None) -> Value:
+    """`str(pointer, n)` with an n that is known at run time: the bytes that there are, the rest of the room zeros."""
+    if isinstance(value, Unknown):
+        return value
+    address, most = as_integer(s, value, node).value, s.script.settings.max_strlen
+    where = space or space_of(s, value)
+
+    def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> None:
+        from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR, PROBE_READ_USER_STR
+
+        b = p.b
+        wanted = b.variable(hint="length")
+        b.write(wanted, b.const(room))
+        with b.if_(Compare(Relation.ULT, length, b.const(room))):
+            b.write(wanted, b.binary(Op.ADD, b.emit(Op.REFINE, length), b.const(1)))
+        size = b.read_final(wanted)
+        b.assume_bounds(size, 1, room)
+        if where is Space.USER:
+            p.program_context.check_user_read(p)
+        b.call(PROBE_READ_USER_STR if where is Space.USER else PROBE_READ_KERNEL_STR, destination, size, address)
+
+    return Text(StringSource("str()", read_into, most, s.p.b.where), most)
+
+
+def _kstr(s: Scope, node: ast.Call) -> Value:
+    return _str(s, node, space=Space.KERNEL)
+
+
+def _buf(s: Scope, node: ast.Call) -> Value:
+    """`buf(pointer, length)`: bytes as they are."""
+    if not 1 <= len(node.arguments) <= 2:
+        raise s.error("buf() takes an address, and a length", node)
+    value = evaluate(s, node.arguments[0])
+    if isinstance(value, Unknown):
+        return value
+    p, most = s.p, s.script.settings.max_strlen
+    if len(node.arguments) == 2:
+        length = number(s, node.arguments[1])
+    elif isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
+        from pyebpf.bpftrace.translate.values import constant
+
+        length = constant(p, (value.entity.array_length or 0) * value.entity.element.size)
+    else:
+        raise s.error("buf() of an address takes a length: buf(pointer, 16)", node)
+    b = p.b
+    size = min(length.literal, most) if length.literal is not None else most
+    if size < 1:
+        raise s.error("buf() takes a length above 0", node)
+    address = value.address(p) if isinstance(value, Embedded) else as_integer(s, value, node).value
+    type_ = Buffer(size)
+    storage = type_.storage
+    slot = b.slot(-(-storage.size // 8) * 8, name="buf")
+    place = b.slot_address(slot)
+    zero(p, place, 0, slot.size)
+    count = b.variable(hint="length")
+    b.write(count, b.const(size))
+    if length.literal is None:
+        with b.if_(Compare(Relation.ULT, length.value, b.const(size))):
+            b.write(count, b.emit(Op.REFINE, length.value))
+    found = b.read_final(count)
+    b.assume_bounds(found, 0, size)
+    b.store(place, 0, found, 4)
+    probe_read(p, space_of(s, value), b.slot_address(slot, 4), size, address)
+    return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), storage))
+
+
+def _ntop(s: Scope, node: ast.Call) -> Value:
+    """`ntop(address)`, `ntop(family, address)`; an address is a number, or an array of 4 or 16 bytes."""
+    if not 1 <= len(node.arguments) <= 2:
+        raise s.error("ntop() takes a family and an address", node)
+    value = evaluate(s, node.arguments[-1])
+    if isinstance(value, Unknown):
+        return value
+    p, b = s.p, s.p.b
+    slot = b.slot(24, name="inet")
+    place = b.slot_address(slot)
+    zero(p, place, 0, 24)
+    array = value.entity if isinstance(value, Embedded) and isinstance(value.entity, KernelArray) else None
+    size = array.element.size * (array.array_length or 0) if array is not None else 4
+    if size not in (4, 16):
+        raise s.error(f"ntop() takes an address of 4 or 16 bytes, and this has {size}", node.arguments[-1])
+    if len(node.arguments) == 2:
+        family = number(s, node.arguments[0]).value
+    else:
+        family = b.const(AF_INET6 if size == 16 else AF_INET)
+    b.store(place, 0, family, 8)
+    if array is not None and isinstance(value, Embedded):
+        probe_read(p, array.space, b.slot_address(slot, 8), size, value.address(p))
+    else:
+        b.store(place, 8, as_integer(s, value, node.arguments[-1]).value, 4)
+    return Special(Inet(), p.load_value(Lvalue(slot=slot, owner="ntop()", writable=False), Inet().storage))
+
+
+def _contains(s: Scope, node: ast.Call) -> Value:
+    """`strcontains(text, "part")`."""
+    if len(node.arguments) != 2:
+        raise s.error("strcontains() takes two strings", node)
+    value, part = evaluate(s, node.arguments[0]), known_text(s, node.arguments[1])
+    if isinstance(value, Unknown):
+        return value
+    if not isinstance(value, Text):
+        raise s.error("strcontains() takes two strings", node)
+    if isinstance(value.source, bytes):
+        from pyebpf.builder.ssa.conditions import Always
+
+        return Condition(Always(part.encode() in value.source))
+    if len(part.encode()) >= value.size:
+        from pyebpf.builder.ssa.conditions import Always
+
+        return Condition(Always(holds=False))
+    return Condition(value.kept(s.p).contains(s.p, part))
+
+
+TEXTS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
+    "str": _str,
+    "kstr": _kstr,
+    "buf": _buf,
+    "ntop": _ntop,
+    "strcontains": _contains,
+}

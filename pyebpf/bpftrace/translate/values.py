@@ -1,0 +1,273 @@
+"""Values of a script while it is compiled: what is known of each, and the builder's operand that stands for it.
+
+Numbers have C's meaning in 64 bits, as bpftrace has it: arithmetic wraps, division rounds to zero, and an operation of
+a signed number with an unsigned one is signed. A number of a narrower type is extended by that type's sign when it is
+read, or cut when it is cast.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, Tuple, ValueType
+from pyebpf.builder.ssa.conditions import Compare, Test
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, integer_type
+from pyebpf.builder.values.lvalue import Lvalue
+from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import Pointer
+from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
+from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.types import S64, U64, CharArray, CharFactory, IntType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+    from pyebpf.target import KernelType
+
+
+class Value:
+    """A value of a script. `operand` is what the builder stores as the type's `storage`."""
+
+    type: ValueType
+
+    def operand(self, p: ProgramBuilder) -> object:
+        """The builder's operand."""
+        raise NotImplementedError
+
+    def number(self, p: ProgramBuilder) -> ir.Value | None:
+        """Its 64 bits where it can be computed with; None if it cannot."""
+        return None
+
+    def truth(self, p: ProgramBuilder) -> Test | None:
+        """Whether it counts as true; None if it is neither."""
+        number = self.number(p)
+        return None if number is None else Compare(Relation.NE, number, p.b.const(0))
+
+
+class Integer(Value):
+    """A number, in 64 bits; `literal` where the script wrote it, or computed it of such."""
+
+    def __init__(self, value: ir.Value, *, signed: bool, literal: int | None = None) -> None:
+        self.value, self.signed, self.literal = value, signed, literal
+        self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum)
+
+    def operand(self, p: ProgramBuilder) -> Int:
+        return Int(self.value, S64 if self.signed else U64)
+
+    def number(self, p: ProgramBuilder) -> ir.Value:
+        return self.value
+
+
+class Unknown(Integer):
+    """A value of a map or variable that nothing has given a type so far: what is built with it is not the last."""
+
+    def __init__(self, p: ProgramBuilder) -> None:
+        super().__init__(p.b.const(0), signed=True, literal=0)
+
+
+class Condition(Value):
+    """The result of a comparison."""
+
+    type = Boolean()
+
+    def __init__(self, test: Test) -> None:
+        self.test = test
+        self._value: ir.Value | None = None
+
+    def operand(self, p: ProgramBuilder) -> Test:
+        return self.test
+
+    def number(self, p: ProgramBuilder) -> ir.Value:
+        return p.b.truth_value(self.test)
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        return self.test
+
+
+class Text(Value):
+    """A string: a literal, one that is still to be read, or one that stands in memory."""
+
+    def __init__(self, source: bytes | BuilderString | StringSource, size: int) -> None:
+        self.source = source
+        self.type: String = String(size)
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes at most, with its NUL."""
+        return self.type.size
+
+    def operand(self, p: ProgramBuilder) -> object:
+        return self.source.decode("utf-8", "surrogateescape") if isinstance(self.source, bytes) else self.source
+
+    def kept(self, p: ProgramBuilder) -> BuilderString:
+        """The string in memory, zeros behind it."""
+        if isinstance(self.source, bytes):
+            slot = p.b.slot(-(-self.size // 8) * 8, name="literal")
+            p.store_value(p.b.slot_address(slot), 0, CharArray(self.size), self.operand(p))
+            return BuilderString(CharArray(self.size), Lvalue(slot=slot, owner="a literal", writable=False))
+        source = self.source.sized(self.size) if isinstance(self.source, StringSource) else self.source
+        found = local_string(p, source)
+        assert found is not None
+        return found
+
+    def truth(self, p: ProgramBuilder) -> Test:
+        kept = self.kept(p)
+        address, offset = kept.lvalue.address(p)
+        return Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0))
+
+
+class Reference(Value):
+    """An address with what lies there: a struct, an integer, characters; None if nothing is known of it."""
+
+    def __init__(self, value: ir.Value, target: KernelType | IntType | CharFactory | None, space: Space) -> None:
+        self.value = value
+        self.type: Address = Address(target, space)
+
+    def operand(self, p: ProgramBuilder) -> Int:
+        return Int(self.value, U64)
+
+    def number(self, p: ProgramBuilder) -> ir.Value:
+        return self.value
+
+
+class Embedded(Value):
+    """A struct, a union or an array inside another: it has parts, and an address, but is not kept."""
+
+    def __init__(self, entity: KernelReference | KernelArray) -> None:
+        self.entity = entity
+        self.type = ValueType()
+
+    def address(self, p: ProgramBuilder) -> ir.Value:
+        """Its address."""
+        return self.entity.address_as_int(p).value
+
+
+class Group(Value):
+    """A tuple."""
+
+    def __init__(self, elements: Sequence[Value]) -> None:
+        self.elements = tuple(elements)
+        self.type: Tuple = Tuple(tuple(each.type for each in elements))
+
+    def operand(self, p: ProgramBuilder) -> object:
+        return tuple(each.operand(p) for each in self.elements)
+
+
+class Special(Value):
+    """A value of a type that is shown as something else than it is: a stack, a symbol, a time."""
+
+    def __init__(self, type_: ValueType, operand: object) -> None:
+        self.type = type_
+        self._operand = operand
+
+    def operand(self, p: ProgramBuilder) -> object:
+        return self._operand
+
+    def number(self, p: ProgramBuilder) -> ir.Value | None:
+        return self._operand.value if isinstance(self._operand, Int) else None
+
+
+def constant(p: ProgramBuilder, literal: int) -> Integer:
+    """A number that is known: signed if it fits."""
+    literal = literal & U64.maximum if literal > S64.maximum else literal
+    return Integer(p.b.const(literal), signed=literal <= S64.maximum, literal=literal)
+
+
+def literal_text(data: bytes) -> Text:
+    """A text that is known, up to its first NUL."""
+    data = data.partition(b"\0")[0]
+    return Text(data, len(data) + 1)
+
+
+def of_int(found: Int) -> Integer:
+    """A number of the builder's, as signed as what it was read from."""
+    return Integer(found.value, signed=(found.loaded or found.type).signed)
+
+
+def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
+    """The value that the builder's entity stands for; None if a script has none such."""
+    if isinstance(entity, Int):
+        return of_int(entity)
+    if isinstance(entity, Test):
+        return Condition(entity)
+    if isinstance(entity, int):
+        return constant(p, entity)
+    if isinstance(entity, KernelReference):
+        if entity.embedded:
+            return Embedded(entity)
+        return Reference(entity.address_as_int(p).value, entity.type, entity.space)
+    if isinstance(entity, KernelArray):
+        if entity.array_length:
+            return Embedded(entity)
+        return Reference(entity.address_as_int(p).value, entity.element, entity.space)
+    if isinstance(entity, Pointer):
+        target = entity.target if isinstance(entity.target, IntType | CharFactory) else None
+        return Reference(entity.address, target, entity.space)
+    if isinstance(entity, StringSource):
+        return Text(entity, min(entity.size or text_size, text_size) if entity.size is None else entity.size)
+    if isinstance(entity, BuilderString):
+        return Text(entity, entity.type.length)
+    return None
+
+
+def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
+    """A value of a type from memory that nobody changes any more."""
+    address, offset = lvalue.address(p)
+    match type_:
+        case Number(signed):
+            return Integer(p.b.load(address, offset, 8), signed=signed)
+        case Boolean():
+            return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
+        case Address(target, space):
+            return Reference(p.b.load(address, offset, 8), target, space)
+        case String(size):
+            return Text(BuilderString(CharArray(size), lvalue), size)
+        case Tuple(parts):
+            fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
+            return Group([read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)])
+    return Special(type_, p.load_value(lvalue, type_.storage))
+
+
+def target_of(p: ProgramBuilder, reference: Reference) -> KernelReference | None:
+    """The struct that a pointer leads to; None if it leads to something else."""
+    target = reference.type.target
+    if target is None or isinstance(target, IntType | CharFactory) or not target.composite:
+        return None
+    return KernelReference(reference.value, target, space=reference.type.space)
+
+
+def kernel_target(type_: KernelType) -> KernelType | IntType | CharFactory | None:
+    """The target of a pointer to a kernel type."""
+    if type_.kind == "void":
+        return None
+    if type_.character:
+        return CharFactory()
+    return integer_type(type_) or type_
+
+
+def joined(one: ValueType, other: ValueType) -> ValueType | None:
+    """The type that holds values of both; None if there is none."""
+    if one == other:
+        return one
+    match one, other:
+        case Number(), Number():
+            if one.flexible or other.flexible:
+                decisive = other if one.flexible else one
+                return Number(decisive.signed, one.flexible and other.flexible)
+            return Number(one.signed or other.signed)
+        case (Boolean(), Number() as number) | (Number() as number, Boolean()):
+            return number
+        case String(), String():
+            return String(max(one.size, other.size))
+        case (Address() as address, Number(flexible=True)) | (Number(flexible=True), Address() as address):
+            return address
+        case Address(), Address():
+            return one if other.target is None or one.target is not None else other
+        case Tuple(), Tuple() if len(one.parts) == len(other.parts):
+            parts = [joined(a, b) for a, b in zip(one.parts, other.parts, strict=True)]
+            found = [each for each in parts if each is not None]
+            return Tuple(tuple(found)) if len(found) == len(parts) else None
+    return None

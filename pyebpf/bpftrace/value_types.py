@@ -1,0 +1,299 @@
+"""Types of a script's values: the memory that they take in maps and events, and the text that they are printed as."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from pyebpf.dataclass import dataclass
+from pyebpf.types import S32, S64, U8, U32, U64, BytesType, CharArray, TupleType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.builder.values.memory import Space
+    from pyebpf.target import KernelType
+    from pyebpf.types import CharFactory, IntType, Type
+
+
+class Names(Protocol):
+    """Names of the machine that a script runs on, for values that are numbers in the kernel."""
+
+    def kernel_stack(self, number: int, limit: int, mode: str) -> str:
+        """A kernel stack as text."""
+
+    def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
+        """A stack of a process as text."""
+
+    def kernel_symbol(self, address: int) -> str:
+        """The function of the kernel at an address."""
+
+    def user_symbol(self, address: int, pid: int) -> str:
+        """The function of a process at an address."""
+
+    def user(self, number: int) -> str:
+        """The name of a user."""
+
+    def time(self, layout: str, nanoseconds: int) -> str:
+        """A time of the boot clock, as strftime(3) lays it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """The type of a value; `name` is what messages call it."""
+
+    name: ClassVar[str] = "a value"
+
+    @property
+    def storage(self) -> Type:
+        """Its memory in maps and events."""
+        raise NotImplementedError
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - for types with names
+        """The value, decoded from memory, as `print` shows it."""
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Number(ValueType):
+    """An integer: 64 bits wherever it is kept. One that is `flexible` is a literal, whose sign others decide."""
+
+    signed: bool = True
+    flexible: bool = False
+
+    name: ClassVar[str] = "an integer"
+
+    @property
+    def storage(self) -> Type:
+        return S64 if self.signed else U64
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean(ValueType):
+    """The result of a comparison."""
+
+    name: ClassVar[str] = "a boolean"
+
+    @property
+    def storage(self) -> Type:
+        return U8
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        return "true" if value else "false"
+
+
+@dataclass(frozen=True, slots=True)
+class String(ValueType):
+    """Text of at most `size` bytes, its NUL among them."""
+
+    size: int
+
+    name: ClassVar[str] = "a string"
+
+    @property
+    def storage(self) -> Type:
+        return CharArray(self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Address(ValueType):
+    """A pointer. `target` is what lies there: a kernel type, an integer, characters; None if nothing is known."""
+
+    target: KernelType | IntType | CharFactory | None
+    space: Space
+
+    name: ClassVar[str] = "a pointer"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        assert isinstance(value, int)
+        return f"{value:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple(ValueType):
+    """Values side by side."""
+
+    parts: tuple[ValueType, ...]
+
+    name: ClassVar[str] = "a tuple"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([part.storage for part in self.parts])
+
+    def text(self, value: object, names: Names) -> str:
+        return f"({', '.join(self.texts(value, names))})"
+
+    def texts(self, value: object, names: Names) -> Sequence[str]:
+        """The parts as text."""
+        assert isinstance(value, tuple)
+        return [part.text(each, names) for part, each in zip(self.parts, value, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStack(ValueType):
+    """A stack in the kernel, by the number that `bpf.stacks` knows."""
+
+    limit: int
+    mode: str
+
+    name: ClassVar[str] = "a kernel stack"
+
+    @property
+    def storage(self) -> Type:
+        return S32
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.kernel_stack(value, self.limit, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class UserStack(ValueType):
+    """A stack in a process: its number and the process."""
+
+    limit: int
+    mode: str
+
+    name: ClassVar[str] = "a user stack"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([S32, U32])
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, tuple)
+        return names.user_stack(value[0], value[1], self.limit, self.mode)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSymbol(ValueType):
+    """An address in the kernel that is shown as a name."""
+
+    name: ClassVar[str] = "a kernel symbol"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.kernel_symbol(value)
+
+
+@dataclass(frozen=True, slots=True)
+class UserSymbol(ValueType):
+    """An address in a process that is shown as a name."""
+
+    name: ClassVar[str] = "a user symbol"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([U64, U32])
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, tuple)
+        return names.user_symbol(*value)
+
+
+@dataclass(frozen=True, slots=True)
+class Username(ValueType):
+    """The number of a user that is shown as a name."""
+
+    name: ClassVar[str] = "a user name"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.user(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp(ValueType):
+    """Nanoseconds since the machine started that are shown as a time of day."""
+
+    layout: str
+
+    name: ClassVar[str] = "a time"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.time(self.layout, value)
+
+
+#: Linux's numbers of address families (include/linux/socket.h).
+AF_INET, AF_INET6 = 2, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Inet(ValueType):
+    """An Internet address: its family, and 4 or 16 bytes in network order."""
+
+    name: ClassVar[str] = "an Internet address"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([U64, BytesType(16)])
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        from ipaddress import IPv4Address, IPv6Address
+
+        assert isinstance(value, tuple)
+        family, data = value
+        raw = bytes(data)
+        if family == AF_INET:
+            return str(IPv4Address(raw[:4]))
+        return str(IPv6Address(raw)) if family == AF_INET6 else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer(ValueType):
+    """Bytes: how many, and room for `size`."""
+
+    size: int
+
+    name: ClassVar[str] = "a buffer"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([U32, BytesType(self.size)])
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        return self.hexadecimal(value)
+
+    @staticmethod
+    def hexadecimal(value: object, *, ascii_kept: bool = True, escaped: bool = True) -> str:
+        """The bytes: printable ones as they are if they are kept, others by two digits, with `\\x` if `escaped`."""
+        assert isinstance(value, tuple)
+        length, data = value
+        raw = bytes(data)[:length]
+        if not ascii_kept:
+            return ("" if escaped else " ").join(f"\\x{byte:02x}" if escaped else f"{byte:02x}" for byte in raw)
+        return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in raw)
+
+
+# -- what a map holds that functions such as count() fill -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(ValueType):
+    """Values put together in the kernel, each processor's by itself: `kind` is the function's name.
+
+    `arguments` are those of a histogram: the bits of `hist`, or least, greatest and step of `lhist`.
+    """
+
+    kind: str
+    signed: bool = False
+    arguments: tuple[int, ...] = ()
+
+    name: ClassVar[str] = "an aggregation"
