@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import CompileError, Location
+from pyebpf.errors import CompileError, InvalidValue, Location
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import Node
+
+
+# Halves of surrogate pairs stand for bytes that are not UTF-8.
+_bad_character = re.compile("[\0\ud800-\udfff]").search
+
+
+def _bad(text: str) -> int | None:
+    match = _bad_character(text)
+    return None if match is None else match.start()
 
 
 class Source:
@@ -16,10 +26,20 @@ class Source:
 
     __slots__ = ("_begins", "file", "text")
 
-    def __init__(self, text: str, file: str = "<script>") -> None:
-        self.text = text
+    def __init__(self, text: str | bytes, file: str = "<script>") -> None:
         self.file = file
         self._begins: list[int] | None = None
+        if isinstance(text, bytes):
+            self.text = text.decode(errors="surrogateescape")
+        elif isinstance(text, str):
+            self.text = text
+        else:
+            raise InvalidValue(f"a script is a str or bytes, not {type(text).__name__}")
+        bad = None if self.text.isascii() and "\0" not in self.text else _bad(self.text)
+        if bad is not None:
+            character = self.text[bad]
+            what = "NUL" if character == "\0" else f"byte {ord(character) & 0xFF:#04x}, which is not UTF-8"
+            raise self.error_at(f"a script is text, without {what}", bad, bad + 1)
 
     def location(self, node: Node) -> Location:
         """The place of a node; of one over several lines, its first line's."""
