@@ -39,7 +39,6 @@ UNITS = ("hz", "s", "ms", "us")
 _WITH_PATHS = frozenset(("uprobe", "uretprobe", "usdt", "iter"))
 _find_text = re.compile(r'(?:[^\s{,"]|"(?:[^"\\\n]|\\.)*")+', re.ASCII).match
 _find_piece = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\$(\d+)|([:@])|([^":@$]+|.)', re.ASCII | re.DOTALL).finditer
-_unescape = re.compile(r"\\(.)").sub
 
 
 def attach_points(source: Source, position: int, parameters: Sequence[str]) -> tuple[list[ast.AttachPoint], int]:
@@ -117,7 +116,7 @@ class _Reader:
                 if separator == "@":
                     parts.append("@")
             elif quoted is not None:
-                part += _unescape(r"\1", quoted)
+                part += re.sub(r"\\(.)", r"\1", quoted)
             elif parameter is not None:
                 number = int(parameter) if len(parameter) < 10 else 0
                 if number == 0:

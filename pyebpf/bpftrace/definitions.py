@@ -12,31 +12,32 @@ from pyebpf.bpftrace.statements import Statements
 if TYPE_CHECKING:
     from pyebpf.bpftrace.source import Source
 
-_find_line_end = re.compile(r"(?:[^\n\\]+|\\\n|\\)*", re.ASCII).match
-_directive = re.compile(r"#[ \t]*(\w*)[ \t]*(.*)", re.ASCII | re.DOTALL).fullmatch
-_define = re.compile(r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?", re.ASCII | re.DOTALL).fullmatch
-_include = re.compile(r'<([^<>]+)>\s*|"([^"]+)"\s*', re.ASCII).fullmatch
-_comment = re.compile(r"//[^\n]*|/\*[\s\S]*?\*/").sub
-_find_attributes = re.compile(
-    r"(?:\s*__attribute__\s*\(\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\))*(?:\s*;)?", re.ASCII
-).match
+# Few scripts have these, so that they are compiled where they are first used.
+_DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
+_DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
+_INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
+_COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
+_ATTRIBUTES = r"(?:\s*__attribute__\s*\(\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\))*(?:\s*;)?"
 _ATTRIBUTE = "__attribute__"
 
 
 def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | ast.Directive, int]:
     """A line of the preprocessor, with those that a backslash joins to it, and where it ends."""
-    match = _find_line_end(source.text, start)
-    end = start if match is None else match.end()
-    line = _comment(" ", source.text[start:end].replace("\\\n", " ")).rstrip()
-    parts = _directive(line)
+    text = source.text
+    end = start
+    while (end := text.find("\n", end)) >= 0 and text[end - 1] == "\\":
+        end += 1
+    end = end if end >= 0 else len(text)
+    line = re.sub(_COMMENT, " ", text[start:end].replace("\\\n", " ")).rstrip()
+    parts = re.fullmatch(_DIRECTIVE, line, re.ASCII | re.DOTALL)
     word, rest = ("", "") if parts is None else parts.groups()
     if word == "include":
-        found = _include(rest)
+        found = re.fullmatch(_INCLUDE, rest, re.ASCII)
         if found is None:
             raise source.error_at('`#include` takes a file: <linux/fs.h> or "file.h"', start, start + len(line))
         return ast.Include(start, end, found[1] or found[2], angled=found[1] is not None), end
     if word == "define":
-        found = _define(rest)
+        found = re.fullmatch(_DEFINE, rest, re.ASCII | re.DOTALL)
         if found is None:
             raise source.error_at("`#define` takes a name and what it stands for", start, start + len(line))
         name, parameters, text = found.groups()
@@ -51,7 +52,7 @@ def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | as
 
 def behind_attributes(text: str, position: int) -> int:
     """The place behind a struct's attributes and its semicolon, the brace being at `position`."""
-    match = _find_attributes(text, position)
+    match = re.compile(_ATTRIBUTES, re.ASCII).match(text, position)
     return position if match is None else match.end()
 
 

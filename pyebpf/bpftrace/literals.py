@@ -6,11 +6,10 @@ import re
 
 _MAX = (1 << 64) - 1
 _LONGEST = 100
-_number = re.compile(
-    r"(?:0[xX](?P<hex>[0-9a-fA-F_]+)|(?P<digits>\d[\d_]*)(?:[eE](?P<exponent>\d[\d_]*))?)"
-    r"(?P<suffix>ns|us|ms|[smhd]|[uU][lL]{0,2}|[lL]{1,2})?",
-    re.ASCII,
-).fullmatch
+_NUMBER = (
+    r"(?:0[xX]([0-9a-fA-F_]+)|(\d[\d_]*)(?:[eE](\d[\d_]*))?)"
+    r"(ns|us|ms|[smhd]|[uU][lL]{0,2}|[lL]{1,2})?"
+)
 # The largest value of each suffix of C's, and nanoseconds of each of time's.
 _LIMITS = {"u": (1 << 32) - 1, "l": (1 << 63) - 1, "ll": (1 << 63) - 1}
 _NANOSECONDS = {
@@ -22,7 +21,7 @@ _NANOSECONDS = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
-_find_escapes = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|([\s\S]))", re.ASCII)
+_ESCAPE = r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|([\s\S]))"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 
 
@@ -42,7 +41,7 @@ def integer(text: str) -> int:
         return int(text)
     if len(text) > _LONGEST:
         raise LiteralError("this number is too long for 64 bits")
-    match = _number(text)
+    match = re.fullmatch(_NUMBER, text, re.ASCII)
     if match is None:
         raise LiteralError("this is not a number: decimal, octal (010), hexadecimal (0x10) and 1e6 are, also 10ms")
     hexadecimal, digits, exponent, suffix = match.groups()
@@ -80,7 +79,7 @@ def string(text: str) -> bytes:
     if "\\" not in body:
         return body.encode()
     found, position = [], 0
-    for match in _find_escapes.finditer(body):
+    for match in re.finditer(_ESCAPE, body):
         octal, hexadecimal, letter = match.groups()
         found.append(body[position : match.start()].encode())
         position = match.end()

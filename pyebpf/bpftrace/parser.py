@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Python's frames for a level: operators of all powers in each other.
 _FRAMES = MAX_LEVELS * 20
-_word = re.compile(r"\w*", re.ASCII).match
+_find_word = re.compile(r"\w*", re.ASCII).match
 
 
 def parse(script: str | bytes, file: str = "<script>", parameters: Sequence[str] = ()) -> ast.Program:
@@ -83,7 +83,7 @@ class _Parser(Definitions):
             elif text[position] == ";":
                 self._position += 1
             else:
-                word = _word(text, position)
+                word = _find_word(text, position)
                 read = _PARTS.get(word[0] if word else "")
                 if read is not None:
                     read(self)

@@ -12,15 +12,6 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import Node
 
 
-# Halves of surrogate pairs stand for bytes that are not UTF-8.
-_bad_character = re.compile("[\0\ud800-\udfff]").search
-
-
-def _bad(text: str) -> int | None:
-    match = _bad_character(text)
-    return None if match is None else match.start()
-
-
 class Source:
     """The text of a script, and the name of its file for messages."""
 
@@ -35,9 +26,15 @@ class Source:
             self.text = text
         else:
             raise InvalidValue(f"a script is a str or bytes, not {type(text).__name__}")
-        bad = None if self.text.isascii() and "\0" not in self.text else _bad(self.text)
-        if bad is not None:
-            character = self.text[bad]
+        if "\0" in self.text or not self.text.isascii():
+            self._check()
+
+    def _check(self) -> None:
+        """Complain about a NUL, and about bytes that are not UTF-8: a half of a surrogate pair stands for each."""
+        match = re.search("[\0\ud800-\udfff]", self.text)
+        if match is not None:
+            bad, character = match.start(), match[0]
+            self.text = re.sub("[\0\ud800-\udfff]", "\ufffd", self.text)  # a terminal must be able to show it
             what = "NUL" if character == "\0" else f"byte {ord(character) & 0xFF:#04x}, which is not UTF-8"
             raise self.error_at(f"a script is text, without {what}", bad, bad + 1)
 
