@@ -561,6 +561,8 @@ class AttachPoint(Node):
     """`uprobe:/bin/x@file.c:12:3`: file, line and column."""
     source_line: int = 0
     source_column: int = 0
+    pin: str = ""
+    """File that an iterator is pinned to."""
 
 
 @dataclass(frozen=True, slots=True, guarded=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import CompileError, Location
+from pyebpf.errors import CompileError, InvalidValue, Location
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import Node
@@ -16,10 +17,26 @@ class Source:
 
     __slots__ = ("_begins", "file", "text")
 
-    def __init__(self, text: str, file: str = "<script>") -> None:
-        self.text = text
+    def __init__(self, text: str | bytes, file: str = "<script>") -> None:
         self.file = file
         self._begins: list[int] | None = None
+        if isinstance(text, bytes):
+            self.text = text.decode(errors="surrogateescape")
+        elif isinstance(text, str):
+            self.text = text
+        else:
+            raise InvalidValue(f"a script is a str or bytes, not {type(text).__name__}")
+        if "\0" in self.text or not self.text.isascii():
+            self._check()
+
+    def _check(self) -> None:
+        """Complain about a NUL, and about bytes that are not UTF-8: a half of a surrogate pair stands for each."""
+        match = re.search("[\0\ud800-\udfff]", self.text)
+        if match is not None:
+            bad, character = match.start(), match[0]
+            self.text = re.sub("[\0\ud800-\udfff]", "\ufffd", self.text)  # a terminal must be able to show it
+            what = "NUL" if character == "\0" else f"byte {ord(character) & 0xFF:#04x}, which is not UTF-8"
+            raise self.error_at(f"a script is text, without {what}", bad, bad + 1)
 
     def location(self, node: Node) -> Location:
         """The place of a node; of one over several lines, its first line's."""

@@ -1,0 +1,191 @@
+"""C's definitions in a script: structs, unions, enums, and the lines of the preprocessor."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.cursor import is_name
+from pyebpf.bpftrace.statements import Statements
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.source import Source
+
+# Few scripts have these, so that they are compiled where they are first used.
+_DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
+_DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
+_INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
+_COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
+_ATTRIBUTES = r"(?:\s*__attribute__\s*\(\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\))*(?:\s*;)?"
+_ATTRIBUTE = "__attribute__"
+
+
+def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | ast.Directive, int]:
+    """A line of the preprocessor, with those that a backslash joins to it, and where it ends."""
+    text = source.text
+    end = start
+    while (end := text.find("\n", end)) >= 0 and text[end - 1] == "\\":
+        end += 1
+    end = end if end >= 0 else len(text)
+    line = re.sub(_COMMENT, " ", text[start:end].replace("\\\n", " ")).rstrip()
+    parts = re.fullmatch(_DIRECTIVE, line, re.ASCII | re.DOTALL)
+    word, rest = ("", "") if parts is None else parts.groups()
+    if word == "include":
+        found = re.fullmatch(_INCLUDE, rest, re.ASCII)
+        if found is None:
+            raise source.error_at('`#include` takes a file: <linux/fs.h> or "file.h"', start, start + len(line))
+        return ast.Include(start, end, found[1] or found[2], angled=found[1] is not None), end
+    if word == "define":
+        found = re.fullmatch(_DEFINE, rest, re.ASCII | re.DOTALL)
+        if found is None:
+            raise source.error_at("`#define` takes a name and what it stands for", start, start + len(line))
+        name, parameters, text = found.groups()
+        names = None if parameters is None else tuple([each.strip() for each in parameters.split(",") if each.strip()])
+        return ast.Define(start, end, name, text or "", names), end
+    if not word:
+        raise source.error_at(
+            "`#` begins a line of C's preprocessor, such as `#include <linux/fs.h>`", start, start + 1
+        )
+    return ast.Directive(start, end, word, rest), end
+
+
+def behind_attributes(text: str, position: int) -> int:
+    """The place behind a struct's attributes and its semicolon, the brace being at `position`."""
+    match = re.compile(_ATTRIBUTES, re.ASCII).match(text, position)
+    return position if match is None else match.end()
+
+
+class Definitions(Statements):
+    """The part of the parser that reads definitions of C's types."""
+
+    def definition(self) -> ast.Struct | ast.Enum:
+        """Read a definition with a name, its attributes and its semicolon."""
+        found = self._body()
+        if not found.name:
+            self.fail("a definition outside others has a name: `struct name { … }`", 0)
+        self.accept(";")
+        if self.tokens[self.index]:
+            self.unexpected("`;`", "after a definition")
+        return found
+
+    def _body(self) -> ast.Struct | ast.Enum:
+        first = self.index
+        keyword = self.tokens[first]
+        self.index += 1
+        attributes = self._attributes()
+        name = ""
+        if is_name(self.tokens[self.index]):
+            name = self.tokens[self.index]
+            self.index += 1
+        attributes += self._attributes()
+        if keyword == "enum":
+            enumerators = self._enumerators()
+            attributes += self._attributes()
+            return ast.Enum(self.starts[first], self.ends[self.index - 1], name, enumerators, tuple(attributes))
+        self.expect("{", f"after the name of a {keyword}")
+        self.enter()
+        members: list[ast.Member] = []
+        while not self.accept("}"):
+            if not self.accept(";"):
+                members += self._members()
+        self.depth -= 1
+        attributes += self._attributes()
+        kind: ast.AggregateKeyword = "union" if keyword == "union" else "struct"
+        return ast.Struct(self.starts[first], self.ends[self.index - 1], kind, name, tuple(members), tuple(attributes))
+
+    def _attributes(self) -> list[str]:
+        """Read `__attribute__((packed))`: the texts within its parentheses."""
+        found: list[str] = []
+        while self.accept(_ATTRIBUTE):
+            self.expect("(", f"after `{_ATTRIBUTE}`")
+            self.expect("(", f"after `{_ATTRIBUTE}(`")
+            start = self.starts[self.index]
+            self._skip_parentheses(f"after `{_ATTRIBUTE}((`")
+            found.append(self.source.text[start : self.starts[self.index - 1]].strip())
+            self.expect(")", f"after `{_ATTRIBUTE}((…)`")
+        return found
+
+    def _skip_parentheses(self, where: str) -> None:
+        """Step behind the parenthesis that closes the open one."""
+        opened = 1
+        while opened:
+            word = self.tokens[self.index]
+            if not word or word in (";", "{", "}"):
+                self.unexpected("`)`", where)
+            opened += (word == "(") - (word == ")")
+            self.index += 1
+
+    def _enumerators(self) -> tuple[ast.Enumerator, ...]:
+        self.expect("{", "after the name of an enum")
+        found: list[ast.Enumerator] = []
+        while not self.accept("}"):
+            start = self.starts[self.index]
+            name = self.expect_name("the name of a constant", "in an enum")
+            value = self.expression() if self.accept("=") else None
+            found.append(ast.Enumerator(start, self.ends[self.index - 1], name, value))
+            if not self.accept(","):
+                self.expect("}", "after the constants of an enum")
+                break
+        return tuple(found)
+
+    def _members(self) -> list[ast.Member]:
+        """Read a line of a struct: a type, and the names that have it."""
+        start = self.starts[self.index]
+        of_type = self._member_type()
+        if self.accept(";"):
+            if isinstance(of_type, ast.Type):
+                self.fail("a member has a name: `type name;`", self.index - 1)
+            return [ast.Member(start, of_type.end, "", of_type)]
+        found = [self._member(start, of_type)]
+        while self.accept(","):
+            found.append(self._member(self.starts[self.index], of_type))
+        self.expect(";", "after a member")
+        return found
+
+    def _member_type(self) -> ast.Type | ast.Struct | ast.Enum:
+        """Read the type of members, which may be defined right there."""
+        if self.tokens[self.index] in ("struct", "union", "enum"):
+            index = self.index + 1
+            while self.tokens[index] and self.tokens[index] not in ("{", ";", "*", "[", ":", ",", "}"):
+                index += 1
+            if self.tokens[index] == "{":
+                return self._body()
+        return self.type_name()
+
+    def _member(self, start: int, of_type: ast.Type | ast.Struct | ast.Enum) -> ast.Member:
+        """Read one name, with the stars, sizes or bits that are its own."""
+        made = of_type
+        if isinstance(made, ast.Type):
+            made = self.pointers(made)
+        elif self.tokens[self.index] == "*":
+            self.fail("a pointer to a struct that is defined within another is not in the language: define it before")
+        if self.tokens[self.index] == "(" and isinstance(made, ast.Type):
+            name, made = self._function_pointer(made)
+            return ast.Member(start, self.ends[self.index - 1], name, made)
+        name = ""
+        if self.tokens[self.index] != ":":
+            name = self.expect_name("the name of a member", "after its type")
+        if self.tokens[self.index] == "[":
+            if not isinstance(made, ast.Type):
+                self.fail(
+                    "an array of structs that are defined within another is not in the language: define it before"
+                )
+            made = self.arrays(made)
+        bits = self.expression() if self.accept(":") else None
+        self._attributes()
+        return ast.Member(start, self.ends[self.index - 1], name, made, bits)
+
+    def _function_pointer(self, result: ast.Type) -> tuple[str, ast.Type]:
+        """Read `(*name)(parameters)`: all functions are the same to a script."""
+        self.index += 1
+        self.expect("*", "in the type of a pointer to a function")
+        name = self.expect_name("the name of a member", "after `*`")
+        made: ast.Type = ast.PointerType(
+            result.start, self.ends[self.index - 1], ast.FunctionType(result.start, result.end, result)
+        )
+        made = self.arrays(made)
+        self.expect(")", "after the name of a pointer to a function")
+        self.expect("(", "before the parameters of a function")
+        self._skip_parentheses("after the parameters of a function")
+        return name, made
