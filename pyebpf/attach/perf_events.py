@@ -25,7 +25,7 @@ class PerfEvent(AttachSpec):
     """A perf event.
 
     `type` and `config` of struct perf_event_attr; `frequency` in Hz or else `period` in events; one on each online
-    processor, or of one process `pid`.
+    processor, on the first of them alone (`first_cpu`), or of one process `pid`.
     """
 
     type: int
@@ -33,6 +33,7 @@ class PerfEvent(AttachSpec):
     period: int = 0
     frequency: int = 0
     pid: int = -1
+    first_cpu: bool = False
 
     program_type = ProgramType.PERF_EVENT
 

@@ -46,6 +46,12 @@ class Shown:
         for key, value in items[-top:] if top else items:
             yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
 
+    def entry_lines(self, key: object, names: Names) -> Iterator[str]:
+        """The lines of one entry; none if it is missing."""
+        found = self._entries()
+        if key in found:
+            yield from self._lines(f"{self.name}{self._key_text(key, names)}", found[key], names, 1)
+
     def _key_text(self, key: object, names: Names) -> str:
         if self.key_type is None:
             return ""
@@ -74,6 +80,11 @@ class Table(Shown, KeyedMap[Any, Any]):
 
     def _entries(self) -> dict[Any, Any]:
         return self.snapshot()
+
+    def zero(self) -> None:
+        """Set all values to nothing."""
+        for key, value in list(self.raw_items()):
+            self.store.update_elem(key, bytes(len(value)))
 
     def _order(self) -> Callable[[tuple[Any, Any]], Any]:
         return super()._order() if not isinstance(self.value_type, Boolean) else lambda item: item[0]

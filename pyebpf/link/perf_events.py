@@ -62,15 +62,22 @@ def attach_perf_event(program: Program, target: PerfEvent, _: Host) -> Link:
         errno.EOPNOTSUPP: NotSupported(f"{what}: this host cannot sample it"),
         errno.EINVAL: "no such event, or a frequency above kernel.perf_event_max_sample_rate",
     }
-    return attach_events(program, what, target.pid, open_event, meanings)
+    return attach_events(program, what, target.pid, open_event, meanings, first_cpu=target.first_cpu)
 
 
 def attach_events(
-    program: Program, what: str, pid: int, open_event: Opener, meanings: Mapping[int, str | KernelError]
+    program: Program,
+    what: str,
+    pid: int,
+    open_event: Opener,
+    meanings: Mapping[int, str | KernelError],
+    *,
+    first_cpu: bool = False,
 ) -> Link:
     """Open an event on each processor, or with `pid` >= 0 for each thread of the process, and attach to all of them.
 
-    `meanings` are those of what opening may fail with. Raises InvalidValue without such a process, and as they say.
+    With `first_cpu` on the first processor alone. `meanings` are those of what opening may fail with. Raises
+    InvalidValue without such a process, and as they say.
     """
     links: list[Descriptor] = []
     held: list[Descriptor] = []
@@ -96,6 +103,8 @@ def attach_events(
             opened.append(event)
             holder, is_link = _attach(program, event, what)
             (links if is_link else held).append(holder)
+            if first_cpu:
+                break
     except BaseException:
         for descriptor in (*links, *opened):
             descriptor.close()

@@ -1,0 +1,89 @@
+"""A script's probes as those of a module: parsed, asked for, their types found, and linked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace.parser import parse
+from pyebpf.bpftrace.translate.attachments import program_name, request
+from pyebpf.bpftrace.translate.body import ProbeBody
+from pyebpf.bpftrace.translate.script import Script
+from pyebpf.builder.drop_counters import DropCounters
+from pyebpf.dataclass import replace
+from pyebpf.errors import CompileError
+from pyebpf.module.program import build_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyebpf.attach import DecoratorMethods
+    from pyebpf.bpftrace.ast import AttachPoint
+    from pyebpf.module.probe import AnyProbe, Attachment
+    from pyebpf.specs import ModuleSpec
+    from pyebpf.target import Target
+
+#: Builds of all probes until no type is new: each makes one wider, and few depend on each other.
+_MAX_BUILDS = 32
+
+
+class ScriptModule:
+    """A script in a module. Raises CompileError for a script that is not right, at its place."""
+
+    def __init__(
+        self, module: DecoratorMethods, text: str, arguments: Sequence[str], file: str, pid: int | None
+    ) -> None:
+        self._module = module
+        self.script = Script(parse(text, file), arguments)
+        #: The probes of BEGIN, of END, and all others.
+        self.begins: list[AnyProbe] = []
+        self.ends: list[AnyProbe] = []
+        self.attached: list[AnyProbe] = []
+        source = self.script.source
+        for probe in self.script.program.probes:
+            for point in probe.attach_points:
+                body = ProbeBody(self.script, probe, point, program_name(point))
+                made = request(module, source, point, body, pid)
+                self._list_of(point).append(made)
+
+    def _list_of(self, point: AttachPoint) -> list[AnyProbe]:
+        return {"BEGIN": self.begins, "END": self.ends}.get(point.provider.upper(), self.attached)
+
+    def compile(self, target: Target, link: Callable[[], ModuleSpec]) -> ModuleSpec:
+        """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
+        maps, module = self.script.maps, self._module
+        for _ in range(_MAX_BUILDS):
+            self._infer(target)
+            module.maps[:] = [*maps.tables(), self.script.events]
+            spec = link()
+            if not maps.changed:
+                return spec
+        raise self.script.source.error("the types of this script's maps do not settle", self.script.program)
+
+    def _infer(self, target: Target) -> None:
+        """Build every probe at the first of its places until no map's type is new."""
+        maps = self.script.maps
+        for _ in range(_MAX_BUILDS):
+            maps.changed, maps.unknown = False, None
+            failed: CompileError | None = None
+            for probe in self._module.probes:
+                for attachment in _first_places(probe, target):
+                    try:
+                        build_program(probe.body, attachment, target, DropCounters(), probe.body.name)
+                    except CompileError as error:
+                        failed = failed or error
+            if maps.changed:
+                continue
+            if failed is not None:
+                raise failed
+            if maps.unknown is not None:
+                raise self.script.source.error(*maps.unknown)
+            return
+
+
+def _first_places(probe: AnyProbe, target: Target) -> Iterator[Attachment]:
+    for request_ in probe.requests:
+        attachment = request_.candidates[0].attachments[0]
+        attach: Any = attachment.attach
+        for place in attach.program_context().expand(target):
+            yield replace(attachment, attach=place)
+            break

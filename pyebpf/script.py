@@ -1,0 +1,211 @@
+"""Scripts in bpftrace's language, compiled and run by pyebpf.
+
+    from pyebpf.script import Script
+
+    bpf = Script('tracepoint:raw_syscalls:sys_enter { @[comm] = count(); } interval:s:5 { exit(); }')
+    for text in bpf.output():
+        print(text, end="")
+
+A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace.module import ScriptModule
+from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.translate.builtins import STARTED_MAP
+from pyebpf.maps import over
+from pyebpf.runtime import BPF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyebpf.module.linking import Excluded
+    from pyebpf.specs import ModuleSpec
+    from pyebpf.symbols.frame import Frame
+    from pyebpf.target import Target
+
+#: Seconds between two looks at whether the end was asked for.
+_PERIOD = 0.1
+
+
+class Script(BPF):
+    """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
+
+    Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        arguments: Sequence[str] = (),
+        *,
+        file: str = "<script>",
+        pid: int | None = None,
+        target: Target | None = None,
+    ) -> None:
+        super().__init__(target)
+        self._script = ScriptModule(self, text, arguments, file, pid)
+        #: The status that the script's `exit()` gave.
+        self.status = 0
+
+    def compile(self, target: Target, *, excluded: Excluded | None = None) -> ModuleSpec:
+        """Compile the script for a target."""
+        compile_module = super().compile
+        return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
+
+    def output(
+        self,
+        stop: Callable[[], bool] = lambda: False,
+        *,
+        duration: float | None = None,
+        attached: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[str]:
+        """Run the script, and yield its text as it comes: until it calls exit(), `stop()` is true, or seconds are over.
+
+        BEGIN comes before anything is attached, END and the maps after all is detached. `attached` is told the number
+        of attach points.
+        """
+        end = None if duration is None else time.monotonic() + duration
+        printer = self.printer()
+        try:
+            self.load()
+            self._begin()
+            for each in self._script.begins:
+                each.program.test_run()
+            yield from self._printed(printer, 0.0)
+            if printer.status is None:
+                self.attach()
+                attached(len(self._script.begins) + len(self._script.ends) + len(self._script.attached))
+            while printer.status is None and not stop() and (end is None or time.monotonic() < end):
+                left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
+                yield from self._printed(printer, left)
+            stopped = printer.status
+            if stopped is None:
+                yield from self._printed(printer, 0.0)
+            else:
+                self._script.script.events.poll(0.0)  # what came after exit() is not wanted
+            self.detach()
+            self._script.script.events.poll(0.0)
+            for each in self._script.ends:
+                each.program.test_run()
+            printer.status = None
+            yield from self._printed(printer, 0.0)
+            self.status = stopped or printer.status or 0
+            yield "\n\n"
+            if self._script.script.settings.print_maps_on_exit:
+                yield printer.maps()
+        finally:
+            self.close()
+
+    def _begin(self) -> None:
+        """Tell programs when the script was started."""
+        maps = self._running.maps
+        if STARTED_MAP in maps:
+            over(maps[STARTED_MAP])[0] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
+        """Carry out what probes asked for by now, until one asked for the end."""
+        events = self._script.script.events
+        for record in events.poll(timeout):
+            action, values = events.action(record)
+            text = printer.text(action, values)
+            if text:
+                yield text
+            if printer.status is not None:
+                return
+
+    def printer(self) -> Printer:
+        """A printer of this script's actions."""
+        return Printer(_Tables(self), _Names(self), _cat, _system)
+
+
+class _Tables(dict[str, Any]):
+    """The maps of a script by name, found when they are asked for: types are known once it is compiled."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__()
+        self._maps = script._script.script.maps
+
+    def __missing__(self, name: str) -> Any:
+        return next(each for each in self._maps.tables() if each.name == name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([each.name for each in self._maps.tables()])
+
+
+class _Names:
+    """Names of this machine."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    def kernel_stack(self, number: int, limit: int, mode: str) -> str:
+        frames = self._script.stacks.kernel(number)
+        return _stack_text(frames[:limit], mode, kernel=True)
+
+    def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
+        frames = self._script.stacks.user(number, pid)
+        return _stack_text(frames[:limit], mode, kernel=False)
+
+    def kernel_symbol(self, address: int) -> str:
+        frame = self._script._names().kernel_frames((address,))[0]
+        return _symbol(frame)
+
+    def user_symbol(self, address: int, pid: int) -> str:
+        return _symbol(self._script.stacks.user_function(address, pid))
+
+    def user(self, number: int) -> str:
+        import pwd
+
+        try:
+            return pwd.getpwuid(number).pw_name
+        except KeyError:
+            return str(number)
+
+    def time(self, layout: str, nanoseconds: int) -> str:
+        since = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        seconds, rest = divmod(since + nanoseconds, 10**9)
+        layout = layout.replace("%f", f"{rest // 1000:06}")
+        return time.strftime(layout, time.localtime(seconds))
+
+
+def _symbol(frame: Frame) -> str:
+    if not frame.name:
+        return f"{frame.address:#x}"
+    return frame.name if not frame.offset else f"{frame.name}+{frame.offset}"
+
+
+def _stack_text(frames: Sequence[Frame], mode: str, *, kernel: bool) -> str:
+    lines = []
+    for frame in frames:
+        place = f"{frame.name}+{frame.offset}" if frame.name else f"{frame.address:#x}"
+        if mode == "raw":
+            lines.append(f"{frame.address:x}")
+        elif mode == "perf":
+            inside = "" if kernel and not frame.module else f" ({frame.module})" if not kernel else ""
+            lines.append(f"\t{frame.address:x} {place}{inside}")
+        else:
+            lines.append(f"        {place}")
+    return "".join(["\n", *(f"{line}\n" for line in lines)])
+
+
+def _cat(path: str) -> str:
+    from pathlib import Path
+
+    try:
+        with Path(path).open(errors="surrogateescape") as file:
+            return file.read(1 << 20)
+    except OSError as error:
+        return f"cat: {path}: {error.strerror}\n"
+
+
+def _system(command: str) -> str:
+    import subprocess
+
+    # A command of the script's author.
+    found = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)  # noqa: S602
+    return found.stdout.decode(errors="surrogateescape")
