@@ -21,7 +21,7 @@ from pyebpf.maps import over
 from pyebpf.runtime import BPF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
@@ -51,6 +51,8 @@ class Script(BPF):
         self._script = ScriptModule(self, text, arguments, file, pid)
         #: The status that the script's `exit()` gave.
         self.status = 0
+        #: What was dropped in the last run, by reason (see `dropped`).
+        self.last_dropped: Mapping[str, int] = {}
 
     def compile(self, target: Target, *, excluded: Excluded | None = None) -> ModuleSpec:
         """Compile the script for a target."""
@@ -98,6 +100,7 @@ class Script(BPF):
             yield "\n\n"
             if self._script.script.settings.print_maps_on_exit:
                 yield printer.maps()
+            self.last_dropped = dict(self.dropped)
         finally:
             self.close()
 

@@ -18,14 +18,15 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf schema TOOL [options]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
+       pyebpf -e 'PROGRAM' [options] [arguments]
        pyebpf asm FILE|-
        pyebpf disasm FILE|- [SECTION] | id NUMBER
        pyebpf map PATH | id NUMBER
        pyebpf exec [--kernel] FILE|- [MEMORY]
        pyebpf --version
 
-Traces this machine with eBPF programs written in Python. `pyebpf list` names
-the tools; `pyebpf TOOL --help` describes one, as --help does for each command
+Traces this machine with eBPF programs written in Python, or in bpftrace's
+language (-e, and files that end with .bt). `pyebpf list` names the tools; `pyebpf TOOL --help` describes one, as --help does for each command
 above. Data goes to standard output, everything else to standard error.
 """
 
@@ -54,7 +55,7 @@ def _end_at_once(arguments: Sequence[str]) -> None:
     """
     import signal
 
-    wanted = signal.default_int_handler if arguments[:1] in (["doctor"], ["exec"], ["run"]) else signal.SIG_DFL
+    wanted = signal.default_int_handler if arguments[:1] in (["doctor"], ["exec"], ["run"], ["-e"]) else signal.SIG_DFL
     if signal.getsignal(signal.SIGINT) in {signal.default_int_handler, signal.SIG_DFL}:
         signal.signal(signal.SIGINT, wanted)
 
@@ -65,6 +66,7 @@ _COMMANDS = {
     "schema": ("schema", "run_schema"),
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
+    "-e": ("bpftrace", "run_text"),
     "asm": ("asm", "run_asm"),
     "disasm": ("disasm", "run_disasm"),
     "map": ("map_dump", "run_map"),

@@ -1,4 +1,7 @@
-"""`pyebpf run FILE`: a Python script whose source the compiler of probes can read, wherever it came from."""
+"""`pyebpf run FILE`: a Python script whose source the compiler of probes can read, wherever it came from.
+
+A file that ends with `.bt` is a script of bpftrace's language instead (`pyebpf.cli.bpftrace`).
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ usage: pyebpf run FILE [arguments]
 Runs a Python script as __main__, with the arguments in sys.argv. FILE may be -
 for standard input, whose source probes can be compiled from, too. A script that
 defines TOOL is run as that tool: `pyebpf run FILE --help` tells what it takes.
+A file that ends with .bt is a script of bpftrace's (pyebpf -e --help).
 """
 
 
@@ -27,6 +31,11 @@ def run_script(arguments: list[str]) -> int:
     """Run a script; the exit status is its own, or 1 if an exception ended it."""
     if not arguments:
         raise UsageError("pyebpf run", "name a file")
+    if any(each.endswith(".bt") for each in arguments):
+        from pyebpf.cli import bpftrace
+
+        if bpftrace.is_script(arguments):
+            return bpftrace.run_file(arguments)
     name = arguments[0]
     if name in {"-h", "--help"}:
         Sink.of(sys.stdout).write(HELP)

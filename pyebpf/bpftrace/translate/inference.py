@@ -104,7 +104,7 @@ class Maps:
 
     def note_value(self, node: Map, value: ValueType) -> None:
         """Note the type of a value that is assigned, behind the key's."""
-        facts = self._facts[node.name]
+        facts = self._facts.setdefault(node.name, MapFacts(node, size=self._size))
         known = facts.value
         together = value if known is None else _together(known, value)
         if together is None:

@@ -1,0 +1,136 @@
+"""`pyebpf -e PROGRAM` and `pyebpf run FILE.bt`: scripts in bpftrace's language."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
+from pyebpf.errors import PyebpfError
+from pyebpf.output.sink import Sink
+
+if TYPE_CHECKING:
+    from pyebpf.script import Script
+
+HELP = """\
+usage: pyebpf -e 'PROGRAM' [options] [arguments]
+       pyebpf run [options] FILE.bt [arguments]
+
+Runs a script in bpftrace's language until it calls exit(), or Ctrl-C; then
+prints its maps. The arguments are its $1, $2 and so on.
+
+options:
+  -p PID     probes at functions of processes, samples and events of this
+             process only
+  -d         print the bytecode, load nothing
+  -v         list the attachments, and why they were chosen
+  -h         this help
+"""
+#: Options of the command that stand before the script's arguments.
+_FLAGS = {"-d": "dump", "-v": "verbose"}
+
+
+def run_text(arguments: list[str]) -> int:
+    """Run `pyebpf -e`: the script is an argument."""
+    if not arguments:
+        raise UsageError("pyebpf -e", "give a script: -e 'BEGIN { printf(\"hello\\n\"); }'", "pyebpf -e --help")
+    if arguments[0] in ("-h", "--help"):
+        Sink.of(sys.stdout).write(HELP)
+        return 0
+    return _run(arguments[0], "<script>", arguments[1:], "pyebpf -e")
+
+
+def is_script(arguments: list[str]) -> bool:
+    """Whether `pyebpf run` was given a script of bpftrace's: its first argument that is no option."""
+    rest, _ = _options(arguments, "pyebpf run")
+    return bool(rest) and rest[0].endswith(".bt")
+
+
+def run_file(arguments: list[str]) -> int:
+    """Run `pyebpf run FILE.bt`."""
+    rest, _ = _options(arguments, "pyebpf run")
+    options = arguments[: len(arguments) - len(rest)]
+    data, shown = read_input(rest[0])
+    return _run(data.decode("utf-8", "surrogateescape"), shown, [*options, *rest[1:]], "pyebpf run")
+
+
+def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, object]]:
+    """The arguments behind the options, and the options."""
+    given: dict[str, object] = {}
+    rest = list(arguments)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        option = rest.pop(0)
+        if option == "--":
+            break
+        if option in _FLAGS:
+            given[_FLAGS[option]] = True
+        elif option == "-p":
+            if not rest or not rest[0].isdecimal():
+                raise UsageError(program, "-p takes the number of a process", "pyebpf -e --help")
+            given["pid"] = int(rest.pop(0))
+        elif option in ("-h", "--help"):
+            given["help"] = True
+        else:
+            return arguments, given
+    return rest, given
+
+
+def _run(text: str, file: str, arguments: list[str], program: str) -> int:
+    rest, given = _options(arguments, program)
+    if given.get("help"):
+        Sink.of(sys.stdout).write(HELP)
+        return 0
+    if rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
+        raise UsageError(program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help")
+    from pyebpf.script import Script
+
+    pid = given.get("pid")
+    try:
+        script = Script(text, rest, file=file, pid=pid if isinstance(pid, int) else None)
+        if given.get("dump"):
+            return _dump(script)
+        return _print(script, verbose=bool(given.get("verbose")))
+    except PyebpfError as error:
+        note(f"{program}: {describe(error)}")
+        return FAILED
+
+
+def _dump(script: Script) -> int:
+    from pyebpf.asm import listing
+
+    sink = Sink.of(sys.stdout)
+    for each in script.specs().programs:
+        sink.line(f"{each.name}: {each.attach}")
+        sink.line(listing(each.code.instructions))
+    return 0
+
+
+def _print(script: Script, *, verbose: bool) -> int:
+    import signal
+
+    stopped = False
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopped
+        stopped = True
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+
+    def attached(count: int) -> None:
+        if verbose:
+            for line in script.attachments:
+                note(line)
+        for line in script.warnings:
+            note(line)
+        note(f"Attached {count} probe{'s' if count != 1 else ''}")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    out = sys.stdout
+    out.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
+    for text in script.output(lambda: stopped, attached=attached):
+        out.write(text)
+        out.flush()
+    for reason, count in script.last_dropped.items():
+        note(f"dropped: {count} ({reason})")
+    return script.status
