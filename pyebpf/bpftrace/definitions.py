@@ -16,19 +16,14 @@ if TYPE_CHECKING:
 _DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
 _DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
 _INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
-_COMMENT = r"//[^\n]*|/\*[\s\S]*?\*/"
+_PIECE = r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/|/\*|\\[\s\S]|\n'
 _ATTRIBUTES = r"(?:\s*__attribute__\s*\(\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\))*(?:\s*;)?"
 _ATTRIBUTE = "__attribute__"
 
 
 def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | ast.Directive, int]:
     """A line of the preprocessor, with those that a backslash joins to it, and where it ends."""
-    text = source.text
-    end = start
-    while (end := text.find("\n", end)) >= 0 and text[end - 1] == "\\":
-        end += 1
-    end = end if end >= 0 else len(text)
-    line = re.sub(_COMMENT, " ", text[start:end].replace("\\\n", " ")).rstrip()
+    line, end = _line(source, start)
     parts = re.fullmatch(_DIRECTIVE, line, re.ASCII | re.DOTALL)
     word, rest = ("", "") if parts is None else parts.groups()
     if word == "include":
@@ -48,6 +43,21 @@ def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | as
             "`#` begins a line of C's preprocessor, such as `#include <linux/fs.h>`", start, start + 1
         )
     return ast.Directive(start, end, word, rest), end
+
+
+def _line(source: Source, start: int) -> tuple[str, int]:
+    """A line with those that a backslash or a comment joins to it, without comments, and where it ends."""
+    text, pieces, position = source.text, [], start
+    for match in re.compile(_PIECE, re.ASCII).finditer(text, start):
+        piece = match[0]
+        if piece == "/*":
+            raise source.error_at("this comment has no end: write `*/`", match.start(), match.end())
+        if piece == "\n" or piece[0] == "/" or piece == "\\\n":
+            pieces.append(text[position : match.start()])
+            position = match.end()
+            if piece == "\n":
+                return " ".join(pieces).rstrip(), match.start()
+    return " ".join([*pieces, text[position:]]).rstrip(), len(text)
 
 
 def behind_attributes(text: str, position: int) -> int:

@@ -44,13 +44,14 @@ class Expressions(Types):
     def expression(self) -> ast.Expression:
         """Read an expression, with `?` and `:` if it has them."""
         self.enter()
+        start = self.starts[self.index]
         value = self._binary(0)
         if self.tokens[self.index] == "?":
-            value = self._conditional(value)
+            value = self._conditional(start, value)
         self.depth -= 1
         return value
 
-    def _conditional(self, test: ast.Expression) -> ast.Conditional:
+    def _conditional(self, start: int, test: ast.Expression) -> ast.Conditional:
         self.index += 1
         height = self.height
         then = None
@@ -60,12 +61,12 @@ class Expressions(Types):
         self.expect(":", "between the two values after `?`")
         otherwise = self.expression()
         self.rise(height)
-        return ast.Conditional(test.start, otherwise.end, test, then, otherwise)
+        return ast.Conditional(start, self.ends[self.index - 1], test, then, otherwise)
 
     def _binary(self, floor: int) -> ast.Expression:
         """Read values and the operators between them that bind more than `floor`."""
+        tokens, start = self.tokens, self.starts[self.index]
         left = self.unary()
-        tokens = self.tokens
         while True:
             operator = tokens[self.index]
             power = _POWERS.get(operator, 0)
@@ -75,7 +76,7 @@ class Expressions(Types):
             height = self.height
             right = self._binary(power)
             self.rise(height)
-            left = ast.Binary(left.start, right.end, operator, left, right)
+            left = ast.Binary(start, self.ends[self.index - 1], operator, left, right)
 
     def unary(self) -> ast.Expression:
         """Read a value with the operators before and behind it that take just one."""
@@ -84,9 +85,10 @@ class Expressions(Types):
         if read is None:
             return self._prefixed()
         self.height = 0
+        start = self.starts[self.index]
         value = read(self)
         if self.tokens[self.index] in _POSTFIXES:
-            value = self._postfixed(value)
+            value = self._postfixed(start, value)
         return value
 
     def _prefixed(self) -> ast.Expression:
@@ -103,15 +105,15 @@ class Expressions(Types):
 
     def _apply(self, index: int, value: ast.Expression) -> ast.Expression:
         """A prefix operator and its value."""
-        operator, start = self.tokens[index], self.starts[index]
+        operator, start, end = self.tokens[index], self.starts[index], self.ends[self.index - 1]
         self.rise(self.height)
         if operator in ("++", "--"):
-            return ast.Increment(start, value.end, operator, self._variable_or_map(index, value), prefix=True)
+            return ast.Increment(start, end, operator, self._variable_or_map(index, value), prefix=True)
         if operator == "&":
             if not isinstance(value, ast.Variable | ast.Map):
                 self.fail("`&` takes the address of a variable or of a map as a whole, of nothing else", index)
-            return ast.AddressOf(start, value.end, value)
-        return ast.Unary(start, value.end, operator, value)
+            return ast.AddressOf(start, end, value)
+        return ast.Unary(start, end, operator, value)
 
     def _variable_or_map(self, index: int, value: ast.Expression) -> ast.Variable | ast.Map | ast.MapAccess:
         if not isinstance(value, ast.Variable | ast.Map | ast.MapAccess):
@@ -119,7 +121,7 @@ class Expressions(Types):
             self.fail(f"`{operator}` changes a variable or a map, nothing else: write `{operator[0]} 1`", index)
         return value
 
-    def _postfixed(self, value: ast.Expression) -> ast.Expression:
+    def _postfixed(self, start: int, value: ast.Expression) -> ast.Expression:
         """Read the fields, indices and increments behind a value."""
         tokens = self.tokens
         while (operator := tokens[self.index]) in _POSTFIXES:
@@ -130,19 +132,19 @@ class Expressions(Types):
                 inner = self.expression()
                 self.expect("]", "after an index")
                 self.rise(height)
-                value = ast.Index(value.start, self.ends[self.index - 1], value, inner)
+                value = ast.Index(start, self.ends[self.index - 1], value, inner)
                 continue
             self.rise(height)
             if operator in ("++", "--"):
                 target = self._variable_or_map(index, value)
-                value = ast.Increment(value.start, self.ends[index], operator, target, prefix=False)
+                value = ast.Increment(start, self.ends[index], operator, target, prefix=False)
             elif operator == "." and tokens[self.index][:1].isdecimal():
                 if isinstance(value, ast.Integer):
                     self.fail("there are no floating-point numbers")
-                value = ast.TupleAccess(value.start, self.ends[self.index], value, self._number())
+                value = ast.TupleAccess(start, self.ends[self.index], value, self._number())
             else:
                 name = self.expect_name("the name of a field", f"after `{operator}`")
-                value = ast.FieldAccess(value.start, self.ends[self.index - 1], value, name, operator == "->")
+                value = ast.FieldAccess(start, self.ends[self.index - 1], value, name, operator == "->")
         return value
 
     # Values, by the first character of their first token
@@ -168,13 +170,14 @@ class Expressions(Types):
         found = self.map()
         if not self.accept("["):
             return found
+        first = self.starts[self.index]
         keys, _ = self._list("]", "after a map's key")
         end = self.ends[self.index - 1]
         if len(keys) == 1:
             key = keys[0]
         else:
             self.rise(self.height)
-            key = ast.Tuple(keys[0].start, keys[-1].end, tuple(keys))
+            key = ast.Tuple(first, self.ends[self.index - 2], tuple(keys))
         self.rise(self.height)
         return ast.MapAccess(found.start, end, found, key)
 
@@ -257,7 +260,7 @@ class Expressions(Types):
         value = self.unary()
         self.depth -= 1
         self.rise(height)
-        return ast.Cast(start, value.end, to, value)
+        return ast.Cast(start, self.ends[self.index - 1], to, value)
 
     def _record(self, start: int) -> ast.Record:
         fields: list[ast.NamedValue] = []
@@ -272,7 +275,7 @@ class Expressions(Types):
             self.expect("=", "after the name of a field")
             value = self.expression()
             height = max(height, self.height)
-            fields.append(ast.NamedValue(self.starts[index], value.end, name, value))
+            fields.append(ast.NamedValue(self.starts[index], self.ends[self.index - 1], name, value))
             if not self.accept(","):
                 break
         self.expect(")", "after the fields of a record")
@@ -339,7 +342,7 @@ class Expressions(Types):
         value = self.unary()
         self.depth -= 1
         self.rise(self.height)
-        return ast.Comptime(start, value.end, value)
+        return ast.Comptime(start, self.ends[self.index - 1], value)
 
     def if_(self) -> ast.If:
         """Read `if` and all its `else if`, in a loop: there may be many."""

@@ -11,6 +11,8 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf.bpftrace.source import Source
 
 _LAYOUT = r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*"
@@ -28,8 +30,11 @@ _find_tokens = re.compile(
     \Z)""",
     re.ASCII | re.VERBOSE,
 ).findall
+_QUOTED = rf'{_STRING}|"|//[^\n]*|/\*[\s\S]*?\*/|/\*'
 # What can move the end of a block, or hide such a sign. A slash before a brace ends a predicate.
-_find_sign = re.compile(rf'[{{}};]|{_STRING}|"|//[^\n]*|/\*[\s\S]*?\*/|/\*|/(?={_LAYOUT}\{{)', re.ASCII).search
+_BLOCK_SIGN = re.compile(rf"[{{}}]|{_QUOTED}|/(?={_LAYOUT}\{{)", re.ASCII)
+# What can end a short statement. Few scripts have one, so that this is compiled when it is first used.
+_STATEMENT_SIGN = rf"[;)]|{_QUOTED}"
 
 
 class Tokens(NamedTuple):
@@ -56,43 +61,44 @@ def skip_layout(source: Source, position: int) -> int:
     return position
 
 
+def _signs(source: Source, pattern: re.Pattern[str], position: int) -> Iterator[re.Match[str]]:
+    """What the pattern finds, but for strings and comments. CompileError for one of them that is left open."""
+    for match in pattern.finditer(source.text, position):
+        sign = match[0]
+        if len(sign) == 1 and sign != '"':
+            yield match
+        elif sign in ('"', "/*"):
+            end = 'string has no end on its line: write `"`' if sign == '"' else "comment has no end: write `*/`"
+            raise source.error_at(f"this {end}", match.start(), match.end())
+
+
 def end_of_block(source: Source, position: int, *, predicate: bool = False) -> int:
     """Where the block ends whose `{` is the next one, behind the predicate if there is one.
 
     CompileError where a brace, a string or a comment is left open.
     """
-    text, opened = source.text, []
-    while (match := _find_sign(text, position)) is not None:
-        sign, start = match[0], match.start()
-        position = match.end()
+    opened: list[int] = []
+    for match in _signs(source, _BLOCK_SIGN, position + predicate):  # the slash that begins a predicate ends none
+        sign = match[0]
         if sign == "{":
-            opened.append(start)
-        elif sign == "}":
-            if not opened:
-                raise source.error_at("this `}` has no `{`: leave it out", start, position)
+            opened.append(match.start())
+        elif sign == "/":
+            # Within a block it divides, and the block behind it is a value.
+            predicate = predicate and bool(opened)
+        elif not opened:
+            raise source.error_at("this `}` has no `{`: leave it out", match.start(), match.end())
+        else:
             opened.pop()
             if not opened and not predicate:
-                return position
-        elif sign == "/":
-            # Within a block it divides, and the block after it is a value.
-            predicate = predicate and bool(opened)
-        elif sign in ('"', "/*"):
-            raise source.error_at(
-                'this string has no end on its line: write `"`'
-                if sign == '"'
-                else "this comment has no end: write `*/`",
-                start,
-                position,
-            )
+                return match.end()
     if opened:
         raise source.error_at("this `{` has no `}`", opened[-1], opened[-1] + 1)
-    return len(text)
+    return len(source.text)
 
 
-def end_of_statement(source: Source, position: int) -> int:
-    """The place behind the next semicolon; the end of the text if there is none."""
-    while (match := _find_sign(source.text, position)) is not None:
-        position = match.end()
-        if match[0] == ";":
-            return position
+def end_of_statement(source: Source, position: int, closer: str) -> int:
+    """The place behind the next `closer`, a semicolon or a parenthesis; the end of the text if there is none."""
+    for match in _signs(source, re.compile(_STATEMENT_SIGN, re.ASCII), position):
+        if match[0] == closer:
+            return match.end()
     return len(source.text)

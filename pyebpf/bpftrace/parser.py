@@ -39,6 +39,7 @@ def parse_expression(text: str, file: str = "<expression>") -> ast.Expression:
     source = Source(text, file)
     with _room():
         parser = _Parser(source, ())
+        end_of_statement(source, 0, "")  # no string and no comment is left open
         parser.load(0, len(source.text))
         value = parser.expression()
         if parser.tokens[parser.index]:
@@ -112,8 +113,9 @@ class _Parser(Definitions):
         self.load(self._position, end)
         self._position = end
 
-    def _load_statement(self) -> None:
-        end = end_of_statement(self.source, self._position)
+    def _load_statement(self, closer: str) -> None:
+        """Load the tokens from here to the next of `closer`."""
+        end = end_of_statement(self.source, self._position, closer)
         self.load(self._position, end)
         self._position = end
 
@@ -174,15 +176,12 @@ class _Parser(Definitions):
 
     def _read_import(self) -> None:
         self._no_items("an import")
-        self._load_statement()
+        self._load_statement(";")
         self._imports.append(self.import_())
 
     def _read_map(self) -> None:
         """Read `let @name = kind(size);`, whose semicolon may be missing."""
-        text = self.source.text
-        closing = text.find(")", self._position)
-        end = len(text) if closing < 0 else closing + 1
-        self.load(self._position, end)
+        self._load_statement(")")
         self.index += 1
         if self.tokens[self.index][:1] == "$":
             self.fail("outside a probe `let` declares a map: `let @name = hash(100);`")
@@ -200,8 +199,7 @@ class _Parser(Definitions):
         except LiteralError as error:
             self.fail(error.message, index)
         self.expect(")", "after the number of a map's entries")
-        self._items.append(ast.MapDeclaration(self.starts[0], end, declared, kind, size))
-        self._position = end
+        self._items.append(ast.MapDeclaration(self.starts[0], self.ends[self.index - 1], declared, kind, size))
 
     def _read_macro(self) -> None:
         self._load_block()

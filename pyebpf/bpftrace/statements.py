@@ -65,21 +65,23 @@ class Statements(Expressions):
 
     def _expression_or_assignment(self) -> ast.Statement | ast.Expression:
         """Read an assignment, or an expression with its semicolon; without one it is the block's value."""
+        tokens, start = self.tokens, self.starts[self.index]
         target = self.expression()
-        tokens = self.tokens
+        end = self.ends[self.index - 1]
         operator = tokens[self.index]
         if operator in _ASSIGNMENTS:
             if not isinstance(target, ast.Variable | ast.Map | ast.MapAccess):
-                raise self.source.error_at(_why_not_assigned(target), target.start, target.end)
+                raise self.source.error_at(_why_not_assigned(target), start, end)
             self.index += 1
             height = self.height
             value = self.expression()
             self.rise(height)
+            end = self.ends[self.index - 1]
             self._end_statement()
-            return ast.Assignment(target.start, value.end, operator, target, value)
+            return ast.Assignment(start, end, operator, target, value)
         if operator == ";":
             self.index += 1
-            return ast.ExpressionStatement(target.start, target.end, target)
+            return ast.ExpressionStatement(start, end, target)
         if operator != "}":
             self.unexpected("`;`", "after a statement")
         return target
@@ -89,8 +91,9 @@ class Statements(Expressions):
         self.index += 2
         value = self.expression()
         self.rise(self.height)
+        end = self.ends[self.index - 1]
         self._end_statement()
-        return ast.Discard(start, value.end, value)
+        return ast.Discard(start, end, value)
 
     def _let(self) -> ast.Let:
         start = self.starts[self.index]
@@ -125,13 +128,14 @@ class Statements(Expressions):
         enclosed = self.accept("(")
         variable = self.variable("after `for`, as in `for ($i : 0..5)`")
         self.expect(":", "after the variable of `for`")
+        begin = self.starts[self.index]
         first = self.unary()
         height = self.height
         over: ast.Map | ast.Range
         if self.accept(".."):
             stop = self.unary()
             self.rise(height)
-            over = ast.Range(first.start, stop.end, first, stop)
+            over = ast.Range(begin, self.ends[self.index - 1], first, stop)
         elif isinstance(first, ast.Map):
             over = first
         else:
