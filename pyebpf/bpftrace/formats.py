@@ -94,6 +94,8 @@ def parse_format(text: str) -> Format:
             continue
         match = _SPECIFIER.match(text, found.start())
         if match is None:
+            if not text[found.end() : found.end() + 1].isalnum():
+                continue  # bpftrace prints a % that no specifier follows
             msg = f"no specifier of printf begins with {text[found.start() : found.start() + 4]!r}"
             raise ValueError(msg)
         piece += text[last : match.start()]

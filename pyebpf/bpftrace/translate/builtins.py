@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach import registers
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
+from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
@@ -15,11 +16,12 @@ from pyebpf.bpftrace.value_types import Username
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import NotFound
 from pyebpf.specs import MapSpec
-from pyebpf.types import U32, U64
+from pyebpf.types import INTEGERS, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_CGROUP_ID,
@@ -161,9 +163,29 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
     if isinstance(p.attach, Kprobe | KprobeMulti):
         p.reads_target = True
     found = p.program_context.parameter(p, name, None, 0)
+    if isinstance(p.attach, Tracepoint) and isinstance(found, Pointer) and found.target is None:
+        return Reference(found.address, _pointed(s, p.attach, name), found.space)
     if isinstance(found, StringSource) and found.size is None:
         return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
     return _wrapped(s, found, node)
+
+
+def _pointed(s: Scope, attach: Tracepoint, name: str) -> Any:
+    """The target of a pointer in a tracepoint's record, by its C type: a struct, or not known."""
+    from pyebpf.bpftrace.translate.casts import NUMBERS
+    from pyebpf.bpftrace.translate.values import kernel_target
+
+    field = s.p.target.tracepoint_format(attach.category, attach.name).field(name)
+    words = [word for word in field.type.replace("*", " * ").split() if word not in ("const", "__user", "volatile")]
+    if words.count("*") != 1:
+        return INTEGERS["u64"]
+    type_ = " ".join(words[:-1])
+    if type_ in NUMBERS or type_ == "void":
+        return NUMBERS.get(type_)
+    try:
+        return kernel_target(s.p.target.type_named(type_))
+    except NotFound:
+        return None
 
 
 def _wrapped(s: Scope, entity: object, node: ast.Node) -> Value:

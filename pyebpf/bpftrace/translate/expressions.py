@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arithmetic, casts, maps
+from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Embedded,
@@ -15,6 +16,7 @@ from pyebpf.bpftrace.translate.values import (
     Text,
     Unknown,
     constant,
+    is_unknown,
     joined,
     kernel_target,
     literal_text,
@@ -26,7 +28,7 @@ from pyebpf.builder.ssa.conditions import Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.errors import NotFound
-from pyebpf.types import CharFactory, IntType
+from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,6 +139,8 @@ def _identifier(s: Scope, node: ast.Identifier) -> Value:
     defined = s.script.defines.get(node.name)
     if defined is not None:
         return _defined(s, node, defined)
+    if node.name in CONSTANTS:
+        return constant(s.p, CONSTANTS[node.name])
     try:
         return constant(s.p, s.p.target.enumerator(node.name))
     except NotFound:
@@ -176,6 +180,10 @@ def dereferenced(s: Scope, value: Value, node: ast.Node) -> Value:
     """`*pointer`."""
     if isinstance(value, Unknown):
         return value
+    if isinstance(value, Integer):
+        from pyebpf.bpftrace.translate.texts import space_of
+
+        value = Reference(value.value, INTEGERS["u64"], space_of(s, value))
     if not isinstance(value, Reference):
         raise s.error(f"this is {value.type.name}: * reads what a pointer leads to, cast it to one", node)
     return element(s, value, s.p.b.const(0), node)
@@ -232,7 +240,7 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if isinstance(right, Reference) and operator == "+" and not isinstance(left, Reference):
         return arithmetic.moved(p, operator, right, as_integer(s, left, node))
     one, other_number = as_integer(s, left, node), as_integer(s, right, node)
-    if isinstance(one, Unknown) or isinstance(other_number, Unknown):
+    if isinstance(one, Unknown) and isinstance(other_number, Unknown):
         return Unknown(p)
     if operator in arithmetic.RELATIONS:
         return Condition(arithmetic.compare(p, operator, one, other_number))
@@ -290,14 +298,15 @@ def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
 def _note(s: Scope, name: str, value: Value | None, node: ast.Node) -> bool:
     if value is None:
         return False
-    if not isinstance(value, Unknown):
-        assign_variable(s, name, value, node)
+    assign_variable(s, name, value, node)
     return True
 
 
 def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     """Give a variable a value, and its type a place."""
     value = kept(s, value, node)
+    if is_unknown(value):
+        return
     if not s.variables.note(name, value.type):
         held = s.variables.types[name].name
         raise s.error(f"this holds {held} elsewhere, and {value.type.name} here", node)
@@ -320,8 +329,7 @@ def _increment(s: Scope, node: ast.Increment) -> Value | None:
     if isinstance(node.target, ast.Variable):
         before = evaluate(s, node.target)
         after = combined(s, operator, before, constant(s.p, 1), node)
-        if not isinstance(after, Unknown):
-            assign_variable(s, node.target.name, after, node)
+        assign_variable(s, node.target.name, after, node)
         return after if node.prefix else before
     return maps.augment(s, node.target, operator, constant(s.p, 1), wanted="after" if node.prefix else "before")
 

@@ -19,7 +19,7 @@ from pyebpf.bpftrace.translate.expressions import (
     number,
 )
 from pyebpf.bpftrace.translate.texts import TEXTS
-from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant
+from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
@@ -52,7 +52,6 @@ def call(s: Scope, node: ast.Call) -> Value | None:
 _LATER = {
     "override": "there is @bpf.fmod_ret in pyebpf's own language",
     "uaddr": "read the symbol's address with nm, and cast it",
-    "kaddr": "cast an address from /proc/kallsyms",
     "uptr": "user memory is known from where a pointer comes",
     "kptr": "cast a pointer to read the kernel's memory",
     "reg": "write arg0, or args.NAME",
@@ -90,7 +89,7 @@ def arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.E
 
 def send(s: Scope, action: Action, values: Sequence[Value]) -> None:
     """Ask user space for an action; nothing while a value's type is still being found."""
-    if any(isinstance(each, Unknown) for each in values):
+    if any(map(is_unknown, values)):
         return
     s.script.events.send(s.p, action, values)
 
@@ -234,6 +233,12 @@ def _usym(s: Scope, node: ast.Call) -> Value:
     return Special(UserSymbol(), (Int(number(s, first).value, U64), task.process_number(s.p)))
 
 
+def _kaddr(s: Scope, node: ast.Call) -> Value:
+    """`kaddr("name")`: the address of a symbol of the kernel."""
+    (first,) = arguments(s, node, 1, 1)
+    return Integer(s.p.b.emit(Op.KSYM, symbol=known_text(s, first)), signed=False)
+
+
 def _stack(s: Scope, node: ast.Call) -> Value:
     from pyebpf.bpftrace.translate.stacks import stack
 
@@ -316,6 +321,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "cat": _cat,
     "system": _cat,
     "join": _join,
+    "kaddr": _kaddr,
     "ksym": _ksym,
     "usym": _usym,
     "kstack": _stack,

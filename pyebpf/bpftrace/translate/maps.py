@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
-from pyebpf.bpftrace.translate.values import Integer, Unknown, read_stored
+from pyebpf.bpftrace.translate.values import Integer, Unknown, is_unknown, read_stored
 from pyebpf.bpftrace.value_types import Aggregate, Number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -39,9 +39,13 @@ def key_of(s: Scope, node: Target) -> Value | None:
         s.script.maps.note_key(node, None)
         return None
     key = kept(s, evaluate(s, node.key), node.key)
-    if not isinstance(key, Unknown):
+    if not is_unknown(key):
         s.script.maps.note_key(node.map, key.type)
     return key
+
+
+def _is_unknown_key(key: Value | None) -> bool:
+    return key is not None and is_unknown(key)
 
 
 def operand_of(s: Scope, key: Value | None) -> Any:
@@ -53,7 +57,7 @@ def read(s: Scope, node: Target) -> Value:
     """`@map[key]`; what is missing is 0, or an empty string."""
     key = key_of(s, node)
     table = s.script.maps.table(map_of(node))
-    if table is None:
+    if table is None or _is_unknown_key(key):
         return Unknown(s.p)
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
@@ -95,7 +99,7 @@ def is_present(s: Scope, node: Target) -> Test | None:
     """Whether there is an entry; None if the map is not known yet."""
     key = key_of(s, node)
     table = s.script.maps.table(map_of(node))
-    if table is None:
+    if table is None or _is_unknown_key(key):
         return None
     if isinstance(table, Gathered):
         raise s.error(f"{table.name} is filled by {table.value_type.kind}(): has_key() of it is not supported yet", node)
@@ -109,11 +113,11 @@ def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
 
     key = key_of(s, node)
     value = kept(s, value, where)
-    if isinstance(value, Unknown):
+    if is_unknown(value):
         return
     s.script.maps.note_value(map_of(node), value.type)
     table = s.script.maps.table(map_of(node))
-    if isinstance(table, Table):
+    if isinstance(table, Table) and not _is_unknown_key(key):
         table.set_item(s.p, operand_of(s, key), value.operand(s.p))
 
 
@@ -122,7 +126,7 @@ def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:
     key = key_of(s, node)
     s.script.maps.note_value(map_of(node), type_)
     table = s.script.maps.table(map_of(node))
-    if isinstance(table, Gathered):
+    if isinstance(table, Gathered) and not _is_unknown_key(key):
         number = Int(value.value, S64 if value.signed else U64)
         table.add_to(s.p, operand_of(s, key), number)
 
@@ -137,7 +141,7 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
         noted = Number(signed=True) if operator == "-" else Number(value.signed or value.type.flexible, value.type.flexible)
         maps.note_value(map_of(node), noted)
     table = maps.table(map_of(node))
-    if table is None:
+    if table is None or _is_unknown_key(key):
         return Unknown(s.p)
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
@@ -161,10 +165,10 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
 def delete(s: Scope, node: ast.Map, key: Value | None) -> None:
     """`delete(@map, key)`: nothing happens if it is missing."""
     maps = s.script.maps
-    if not isinstance(key, Unknown):
+    if not _is_unknown_key(key):
         maps.note_key(node, None if key is None else key.type)
     table = maps.table(node)
-    if table is None:
+    if table is None or _is_unknown_key(key):
         return
     p = s.p
     spec = table.spec

@@ -170,6 +170,11 @@ class Special(Value):
         return self._operand.value if isinstance(self._operand, Int) else None
 
 
+def is_unknown(value: Value) -> bool:
+    """Whether a value's type, or that of a part of it, is not yet known."""
+    return isinstance(value, Unknown) or (isinstance(value, Group) and any(map(is_unknown, value.elements)))
+
+
 def constant(p: ProgramBuilder, literal: int) -> Integer:
     """A number that is known: signed if it fits."""
     literal = literal & U64.maximum if literal > S64.maximum else literal
