@@ -96,7 +96,7 @@ class Script(BPF):
                 each.program.test_run()
             printer.status = None
             yield from self._printed(printer, 0.0)
-            self.status = stopped or printer.status or 0
+            self.status = stopped or 0
             yield "\n\n"
             if self._script.script.settings.print_maps_on_exit:
                 yield printer.maps()

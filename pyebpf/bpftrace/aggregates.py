@@ -6,7 +6,6 @@ is as signed as what it adds, and an average is rounded to zero.
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.aggregations.aggregation_type import AggregationType, add_cell
@@ -172,5 +171,6 @@ def aggregate(type_: Aggregate) -> AggregationType[Any]:
         case "hist":
             return Log2(type_.arguments[0])
         case "lhist":
-            return Steps(*type_.arguments)
+            least, greatest, step = type_.arguments
+            return Steps(least, greatest, step)
     return Averages(signed=type_.signed)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.bpftrace.formats import Format
-    from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.builder.program import ProgramBuilder
 
 #: The name of the map, and bytes of records that wait.

@@ -31,6 +31,7 @@ class Specifier:
     alternate: bool = False
     zeros: bool = False
     width: int = 0
+    precision: int | None = None
     length: str = ""
 
     def accepts(self, type_: ValueType) -> bool:
@@ -44,7 +45,7 @@ class Specifier:
     def apply(self, value: object, type_: ValueType, names: Names) -> str:
         """A value as text."""
         if self.kind == "s":
-            return self._padded(type_.text(value, names))
+            return self._padded(type_.text(value, names)[: self.precision])
         if self.kind in ("r", "rx", "rh"):
             return self._padded(Buffer.hexadecimal(value, ascii_kept=self.kind == "r", escaped=self.kind != "rh"))
         assert isinstance(value, int)
@@ -103,7 +104,7 @@ def parse_format(text: str) -> Format:
         if match["kind"] == "%":
             piece += "%"
             continue
-        if match["kind"] == "n" or match["precision"] is not None:
+        if match["kind"] == "n" or (match["precision"] is not None and match["kind"] != "s"):
             msg = f"{match[0]} is not supported: leave out the {'%n' if match['kind'] == 'n' else 'precision'}"
             raise ValueError(msg)
         flags = match["flags"]
@@ -115,6 +116,7 @@ def parse_format(text: str) -> Format:
                 alternate="#" in flags,
                 zeros="0" in flags,
                 width=int(match["width"] or 0),
+                precision=None if match["precision"] is None else int(match["precision"]),
                 length=match["length"],
             )
         )

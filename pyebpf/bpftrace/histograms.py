@@ -47,7 +47,7 @@ def log2_lines(counts: Sequence[int], bits: int, divisor: int = 1) -> Iterator[s
     yield from _lines(counts, divisor, heading)
 
 
-def linear_lines(counts: Sequence[int], least: int, greatest: int, step: int) -> Iterator[str]:
+def linear_lines(counts: Sequence[int], least: int, step: int) -> Iterator[str]:
     """The lines of a histogram of equal steps; its first bucket is for what is below, its last for what is above."""
 
     def heading(index: int) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.aggregations.aggregation_type import AggregationType
 from pyebpf.aggregations.declared import KeyedAggregation
 from pyebpf.bpftrace.aggregates import aggregate
 from pyebpf.bpftrace.histograms import linear_lines, log2_lines
 from pyebpf.bpftrace.value_types import Aggregate, Boolean, Number, Tuple
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
-from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.bpftrace.value_types import Names, ValueType
+    from pyebpf.uapi.bpf import MapType
 
 #: Entries of a map at most, as bpftrace's max_map_keys.
 MAX_KEYS = 4096
@@ -130,11 +130,15 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         }.get(self.value_type.kind, lambda number: number)
         return lambda item: (rank(item[1]), item[0])
 
-    def _lines(self, name: str, value: Any, names: Names, divisor: int) -> Iterator[str]:
+    def _lines(self, name: str, value: Any, names: Names, divisor: int) -> Iterator[str]:  # noqa: ARG002 - one signature
         kind, arguments = self.value_type.kind, self.value_type.arguments
         if kind in ("hist", "lhist"):
             yield f"{name}:"
-            yield from log2_lines(value, arguments[0], divisor) if kind == "hist" else linear_lines(value, *arguments)
+            yield from (
+                log2_lines(value, arguments[0], divisor)
+                if kind == "hist"
+                else linear_lines(value, arguments[0], arguments[2])
+            )
             yield ""
         elif kind == "stats":
             average = quotient(value.average, divisor)

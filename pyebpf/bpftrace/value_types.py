@@ -273,7 +273,7 @@ class Buffer(ValueType):
 
     @staticmethod
     def hexadecimal(value: object, *, ascii_kept: bool = True, escaped: bool = True) -> str:
-        """The bytes: printable ones as they are if they are kept, others by two digits, with `\\x` if `escaped`."""
+        r"""The bytes: printable ones as they are if they are kept, others by two digits, with `\x` if `escaped`."""
         assert isinstance(value, tuple)
         length, data = value
         raw = bytes(data)[:length]

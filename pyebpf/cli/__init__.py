@@ -26,8 +26,9 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python, or in bpftrace's
-language (-e, and files that end with .bt). `pyebpf list` names the tools; `pyebpf TOOL --help` describes one, as --help does for each command
-above. Data goes to standard output, everything else to standard error.
+language (-e, and files that end with .bt). `pyebpf list` names the tools;
+`pyebpf TOOL --help` describes one, as --help does for each command above.
+Data goes to standard output, everything else to standard error.
 """
 
 

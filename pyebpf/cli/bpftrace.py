@@ -81,7 +81,9 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
         Sink.of(sys.stdout).write(HELP)
         return 0
     if rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
-        raise UsageError(program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help")
+        raise UsageError(
+            program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
+        )
     from pyebpf.script import Script
 
     pid = given.get("pid")

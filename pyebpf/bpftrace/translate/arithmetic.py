@@ -95,7 +95,7 @@ def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
     return Integer(p.b.binary(Op.XOR, value.value, p.b.const(-1)), signed=value.signed and value.literal is None)
 
 
-def compare(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> Test:
+def compare(operator: str, left: Integer, right: Integer) -> Test:
     """A comparison of numbers: signed if either is."""
     signed, unsigned = RELATIONS[operator]
     return Compare(signed if is_signed(left, right) else unsigned, left.value, right.value)

@@ -114,7 +114,13 @@ _SOFTWARE = {"cpu": "cpu_clock", "cs": "context_switches", "faults": "page_fault
 _SOFTWARE |= {"major-faults": "page_faults_maj"}
 _HARDWARE = {"cycles": "cpu_cycles", "cpu-cycles": "cpu_cycles", "branches": "branch_instructions"}
 #: Events until a program runs, where the script does not say: bpftrace's numbers.
-_PERIODS = {"cpu_clock": 10**6, "task_clock": 10**6, "page_faults": 100, "page_faults_min": 100, "context_switches": 1000}
+_PERIODS = {
+    "cpu_clock": 10**6,
+    "task_clock": 10**6,
+    "page_faults": 100,
+    "page_faults_min": 100,
+    "context_switches": 1000,
+}
 
 
 def _software(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
@@ -141,7 +147,7 @@ def _event_name(source: Source, point: AttachPoint, short: dict[str, str], event
 def _tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
     if any(character in point.target for character in "*?["):
         raise source.error("a pattern for a tracepoint's category is not supported yet: name the category", point)
-    return module.tracepoint(f"{point.target}:{point.function}", max_probes=1024)
+    return module.tracepoint(f"{point.target}:{point.function}")
 
 
 def _raw_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature

@@ -195,10 +195,10 @@ def _wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
 
 
 def _stack(name: str) -> Callable[[Scope, ast.Identifier], Value]:
-    def build(s: Scope, node: ast.Identifier) -> Value:
+    def build(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
         from pyebpf.bpftrace.translate.stacks import stack
 
-        return stack(s, name, (), node)
+        return stack(s, name, ())
 
     return build
 

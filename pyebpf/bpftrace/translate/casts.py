@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelType
 
 #: bpftrace's names of integers, and C's words for them.
-NUMBERS: dict[str, IntType] = {f"{sign}int{bits}": INTEGERS[f"{'u' if sign else 's'}{bits}"] for sign in ("", "u") for bits in (8, 16, 32, 64)}
+NUMBERS: dict[str, IntType] = {
+    f"{sign}int{bits}": INTEGERS[f"{'u' if sign else 's'}{bits}"] for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 NUMBERS |= {f"{name}_t": type_ for name, type_ in list(NUMBERS.items())}
 NUMBERS |= {name: INTEGERS[name] for name in ("u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64")}
 NUMBERS |= {
@@ -53,8 +55,12 @@ def c_name(node: ast.TypeName) -> str:
 
 def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
     """A type of the kernel's BTF. Raises CompileError."""
-    if any(getattr(each, "name", "") == node.name for each in s.script.program.definitions if isinstance(each, ast.Struct)):
-        raise s.error(f"{c_name(node)} is defined in the script, which is not supported yet: only the kernel's are", node)
+    if any(
+        getattr(each, "name", "") == node.name for each in s.script.program.definitions if isinstance(each, ast.Struct)
+    ):
+        raise s.error(
+            f"{c_name(node)} is defined in the script, which is not supported yet: only the kernel's are", node
+        )
     try:
         return s.p.target.type_named(c_name(node))
     except NotFound as error:
@@ -150,5 +156,3 @@ def _pointer(s: Scope, value: Value, target: KernelType | IntType | CharFactory 
     if not isinstance(value, Reference) and s.point.provider in ("uprobe", "uretprobe", "usdt"):
         space = Space.USER
     return Reference(number, target, space)
-
-

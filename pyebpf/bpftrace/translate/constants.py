@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pyebpf.uapi import errno_table
 
-_FAMILIES = "UNSPEC UNIX INET AX25 IPX APPLETALK NETROM BRIDGE ATMPVC X25 INET6 ROSE DECnet NETBEUI SECURITY KEY NETLINK"
+_FAMILIES = (
+    "UNSPEC UNIX INET AX25 IPX APPLETALK NETROM BRIDGE ATMPVC X25 INET6 ROSE DECnet NETBEUI SECURITY KEY NETLINK"
+)
 #: The file types of struct dirent, and those of st_mode, which are 4096 times as much.
 _FILE_TYPES = {"FIFO": 1, "CHR": 2, "DIR": 4, "BLK": 6, "REG": 8, "LNK": 10, "SOCK": 12}
 
-CONSTANTS: dict[str, int] = {name: value for name, value in vars(errno_table).items() if name[0] == "E" and name.isupper()}
+CONSTANTS: dict[str, int] = {
+    name: value for name, value in vars(errno_table).items() if name[0] == "E" and name.isupper()
+}
 CONSTANTS |= {f"AF_{name}": number for number, name in enumerate(_FAMILIES.split())}
 CONSTANTS |= {"AF_LOCAL": 1, "AF_PACKET": 17, "AF_VSOCK": 40, "AF_XDP": 44}
 CONSTANTS |= {f"DT_{name}": value for name, value in _FILE_TYPES.items()} | {"DT_UNKNOWN": 0, "DT_WHT": 14}

@@ -27,6 +27,7 @@ from pyebpf.bpftrace.value_types import Number, String, Tuple, ValueType
 from pyebpf.builder.ssa.conditions import Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
+from pyebpf.compiler.ir import Op
 from pyebpf.errors import NotFound
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
@@ -108,7 +109,7 @@ def _string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signatur
     return literal_text(node.value)
 
 
-def _boolean(s: Scope, node: ast.Boolean) -> Value:
+def _boolean(s: Scope, node: ast.Boolean) -> Value:  # noqa: ARG001 - one signature
     from pyebpf.builder.ssa.conditions import Always
 
     return Condition(Always(node.value))
@@ -199,8 +200,8 @@ def element(s: Scope, pointer: Reference, index: ir.Value, node: ast.Node) -> Va
         from pyebpf.types import S8
 
         target = S8
-    distance = p.b.binary(arithmetic.Op.MUL, index, p.b.const(target.size))
-    address = p.b.binary(arithmetic.Op.ADD, address, distance)
+    distance = p.b.binary(Op.MUL, index, p.b.const(target.size))
+    address = p.b.binary(Op.ADD, address, distance)
     if isinstance(target, IntType):
         found: object = Pointer(address, target, space).item(p, 0)
     else:
@@ -243,7 +244,7 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if isinstance(one, Unknown) and isinstance(other_number, Unknown):
         return Unknown(p)
     if operator in arithmetic.RELATIONS:
-        return Condition(arithmetic.compare(p, operator, one, other_number))
+        return Condition(arithmetic.compare(operator, one, other_number))
     if operator in ("/", "%") and other_number.literal == 0:
         raise s.error("division by zero", node)
     return arithmetic.binary(p, operator, one, other_number)
@@ -359,7 +360,7 @@ def _field(s: Scope, node: ast.FieldAccess) -> Value:
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
         return value
-    entity: Any = target_of(s.p, value) if isinstance(value, Reference) else None
+    entity: Any = target_of(value) if isinstance(value, Reference) else None
     if isinstance(value, Embedded):
         entity = value.entity
     if entity is None or isinstance(entity, KernelArray):
@@ -388,10 +389,7 @@ def _index(s: Scope, node: ast.Index) -> Value:
     if isinstance(value, Reference):
         return element(s, value, number(s, node.index).value, node)
     if isinstance(value, Text):
-        from pyebpf.builder.values.strings import String as Stored
-
-        text: Stored = value.kept(s.p)
-        return wrapped(s, text.item(s.p, known_number(s, node.index)), node)
+        return wrapped(s, value.kept(s.p).item(s.p, known_number(s, node.index)), node)
     raise s.error(f"this is {value.type.name}, which is not indexed", node)
 
 

@@ -242,7 +242,7 @@ def _kaddr(s: Scope, node: ast.Call) -> Value:
 def _stack(s: Scope, node: ast.Call) -> Value:
     from pyebpf.bpftrace.translate.stacks import stack
 
-    return stack(s, node.name, arguments(s, node, 0, 2), node)
+    return stack(s, node.name, arguments(s, node, 0, 2))
 
 
 def _strftime(s: Scope, node: ast.Call) -> Value:

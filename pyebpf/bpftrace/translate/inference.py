@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
-from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType
 from pyebpf.bpftrace.translate.values import joined
+from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.uapi.bpf import MapType
 
@@ -98,7 +98,9 @@ class Maps:
         together = key if facts.key is None else joined(facts.key, key)
         if together is None:
             assert facts.key is not None
-            raise self._source.error(f"the keys of @{node.name} are {facts.key.name} elsewhere, and {key.name} here", node)
+            raise self._source.error(
+                f"the keys of @{node.name} are {facts.key.name} elsewhere, and {key.name} here", node
+            )
         if together != facts.key:
             facts.key, self.changed = together, True
 

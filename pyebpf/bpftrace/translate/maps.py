@@ -60,7 +60,7 @@ def read(s: Scope, node: Target) -> Value:
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
     if isinstance(table, Gathered):
-        return read_gathered(s, table, key, node)
+        return read_gathered(s, table, node)
     entry = table._find(s.p, operand_of(s, key))
     return entry_value(s, table, entry)
 
@@ -86,7 +86,7 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
     return read_stored(p, type_, Lvalue(slot=slot, owner=table.name, writable=False))
 
 
-def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
+def read_gathered(s: Scope, table: Gathered, node: ast.Node) -> Value:
     """Refuse: the processors' parts are put together by user space."""
     raise s.error(
         f"reading {table.name}, which {table.value_type.kind}() fills, in a probe is not supported yet: print() shows "
@@ -102,7 +102,9 @@ def is_present(s: Scope, node: Target) -> Test | None:
     if table is None or _is_unknown_key(key):
         return None
     if isinstance(table, Gathered):
-        raise s.error(f"{table.name} is filled by {table.value_type.kind}(): has_key() of it is not supported yet", node)
+        raise s.error(
+            f"{table.name} is filled by {table.value_type.kind}(): has_key() of it is not supported yet", node
+        )
     entry = table._find(s.p, operand_of(s, key))
     return Compare(Relation.NE, entry, s.p.b.const(0), null_check=True)
 
@@ -138,13 +140,15 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     maps = s.script.maps
     key = key_of(s, node)
     if maps.value_type(map_of(node)) is None or isinstance(maps.value_type(map_of(node)), Number):
-        noted = Number(signed=True) if operator == "-" else Number(value.signed or value.type.flexible, value.type.flexible)
+        noted = (
+            Number(signed=True) if operator == "-" else Number(value.signed or value.type.flexible, value.type.flexible)
+        )
         maps.note_value(map_of(node), noted)
     table = maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
     if isinstance(table, Gathered):
-        return read_gathered(s, table, key, node)
+        return read_gathered(s, table, node)
     at = operand_of(s, key)
     if isinstance(table.value_type, Number) and operator in ("+", "-", "|", "&", "^") and not wanted:
         if operator == "-":

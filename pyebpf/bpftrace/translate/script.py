@@ -44,9 +44,7 @@ class Script:
         self.source = program.source
         self.arguments = tuple(arguments)
         self.settings = _settings(program)
-        declared: tuple[MapDeclaration, ...] = tuple(
-            each for each in program.items if isinstance(each, Declaration)
-        )
+        declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
         self.defines = _defines(program)
@@ -77,4 +75,6 @@ def _defines(program: Program) -> dict[str, str]:
     """Texts of `#define NAME text`."""
     from pyebpf.bpftrace.ast import Define
 
-    return {each.name: each.text for each in program.definitions if isinstance(each, Define) and each.parameters is None}
+    return {
+        each.name: each.text for each in program.definitions if isinstance(each, Define) and each.parameters is None
+    }

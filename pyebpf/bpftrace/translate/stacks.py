@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MODES = ("bpftrace", "perf", "raw")
 
 
-def stack(s: Scope, name: str, arguments: Sequence[ast.Expression], node: ast.Node) -> Value:
+def stack(s: Scope, name: str, arguments: Sequence[ast.Expression]) -> Value:
     """`kstack`, `kstack(3)`, `kstack(perf)`, `kstack(perf, 3)`."""
     from pyebpf.bpftrace.translate.expressions import known_number
 

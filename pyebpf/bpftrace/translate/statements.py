@@ -145,9 +145,14 @@ def _for(s: Scope, node: ast.For) -> None:
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
     p = s.p
-    low, high = (each.literal if each.literal is not None else Int(each.value, S64 if each.signed else U64) for each in (first, stop))
+    low, high = (
+        each.literal if each.literal is not None else Int(each.value, S64 if each.signed else U64)
+        for each in (first, stop)
+    )
     if not isinstance(high, int):
-        raise s.error("the end of a loop's range is to be known when the script is compiled: not supported yet", node.over)
+        raise s.error(
+            "the end of a loop's range is to be known when the script is compiled: not supported yet", node.over
+        )
     with range_loop(p, low, high, 1) as (loop, index):
         assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
         s.loops.append(loop)

@@ -14,7 +14,6 @@ from pyebpf.builder.ssa.conditions import Compare, Test
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, integer_type
 from pyebpf.builder.values.lvalue import Lvalue
-from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
 from pyebpf.compiler.ir import Condition as Relation
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.values.memory import Space
     from pyebpf.compiler import ir
     from pyebpf.target import KernelType
 
@@ -37,7 +37,7 @@ class Value:
         """The builder's operand."""
         raise NotImplementedError
 
-    def number(self, p: ProgramBuilder) -> ir.Value | None:
+    def number(self, p: ProgramBuilder) -> ir.Value | None:  # noqa: ARG002 - the interface's
         """Its 64 bits where it can be computed with; None if it cannot."""
         return None
 
@@ -54,10 +54,10 @@ class Integer(Value):
         self.value, self.signed, self.literal = value, signed, literal
         self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum)
 
-    def operand(self, p: ProgramBuilder) -> Int:
+    def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
         return Int(self.value, S64 if self.signed else U64)
 
-    def number(self, p: ProgramBuilder) -> ir.Value:
+    def number(self, p: ProgramBuilder) -> ir.Value:  # noqa: ARG002 - the interface's
         return self.value
 
 
@@ -77,13 +77,13 @@ class Condition(Value):
         self.test = test
         self._value: ir.Value | None = None
 
-    def operand(self, p: ProgramBuilder) -> Test:
+    def operand(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the interface's
         return self.test
 
     def number(self, p: ProgramBuilder) -> ir.Value:
         return p.b.truth_value(self.test)
 
-    def truth(self, p: ProgramBuilder) -> Test:
+    def truth(self, p: ProgramBuilder) -> Test:  # noqa: ARG002 - the interface's
         return self.test
 
 
@@ -99,7 +99,7 @@ class Text(Value):
         """Bytes that it takes at most, with its NUL."""
         return self.type.size
 
-    def operand(self, p: ProgramBuilder) -> object:
+    def operand(self, p: ProgramBuilder) -> object:  # noqa: ARG002 - the interface's
         return self.source.decode("utf-8", "surrogateescape") if isinstance(self.source, bytes) else self.source
 
     def kept(self, p: ProgramBuilder) -> BuilderString:
@@ -126,10 +126,10 @@ class Reference(Value):
         self.value = value
         self.type: Address = Address(target, space)
 
-    def operand(self, p: ProgramBuilder) -> Int:
+    def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
         return Int(self.value, U64)
 
-    def number(self, p: ProgramBuilder) -> ir.Value:
+    def number(self, p: ProgramBuilder) -> ir.Value:  # noqa: ARG002 - the interface's
         return self.value
 
 
@@ -163,10 +163,10 @@ class Special(Value):
         self.type = type_
         self._operand = operand
 
-    def operand(self, p: ProgramBuilder) -> object:
+    def operand(self, p: ProgramBuilder) -> object:  # noqa: ARG002 - the interface's
         return self._operand
 
-    def number(self, p: ProgramBuilder) -> ir.Value | None:
+    def number(self, p: ProgramBuilder) -> ir.Value | None:  # noqa: ARG002 - the interface's
         return self._operand.value if isinstance(self._operand, Int) else None
 
 
@@ -212,7 +212,7 @@ def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None
         target = entity.target if isinstance(entity.target, IntType | CharFactory) else None
         return Reference(entity.address, target, entity.space)
     if isinstance(entity, StringSource):
-        return Text(entity, min(entity.size or text_size, text_size) if entity.size is None else entity.size)
+        return Text(entity, text_size if entity.size is None else entity.size)
     if isinstance(entity, BuilderString):
         return Text(entity, entity.type.length)
     return None
@@ -232,11 +232,13 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             return Text(BuilderString(CharArray(size), lvalue), size)
         case Tuple(parts):
             fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
-            return Group([read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)])
+            return Group(
+                [read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)]
+            )
     return Special(type_, p.load_value(lvalue, type_.storage))
 
 
-def target_of(p: ProgramBuilder, reference: Reference) -> KernelReference | None:
+def target_of(reference: Reference) -> KernelReference | None:
     """The struct that a pointer leads to; None if it leads to something else."""
     target = reference.type.target
     if target is None or isinstance(target, IntType | CharFactory) or not target.composite:

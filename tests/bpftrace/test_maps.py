@@ -1,0 +1,179 @@
+"""Maps of scripts: what they hold after events, and how they are printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.script import Script
+from tests.support.scripts import printed, printed_by
+
+if TYPE_CHECKING:
+    from pyebpf.testing import Simulation
+
+OPEN = "tracepoint:syscalls:sys_enter_openat"
+BAR = "@" * 52
+
+
+def opens(*files: tuple[str, int]) -> object:
+    """Events: files that processes open, each with a descriptor."""
+
+    def run(kernel: Simulation) -> None:
+        for name, dfd in files:
+            kernel.process(pid=100 + dfd, comm=f"proc{dfd}")
+            kernel.at(1000 * (dfd + 1))
+            kernel.tracepoint("syscalls:sys_enter_openat", filename=name, dfd=dfd)
+
+    return run
+
+
+THREE = opens(("/a", 3), ("/b", 5), ("/a", 4))
+
+
+def after(action: str, files: object = THREE, begin: str = "") -> str:
+    """What a script prints whose probe does this at each open."""
+    return printed(f"{OPEN} {{ {action} }} {begin}", files)  # type: ignore[arg-type]  # from `opens`
+
+
+def test_counts_by_key_are_sorted_by_their_values() -> None:
+    """The least first; equal ones by key."""
+    assert after("@[str(args.filename)] = count();") == "@[/b]: 1\n@[/a]: 2\n"
+    assert after("@n[comm, args.dfd] = args.dfd;") == "@n[proc3, 3]: 3\n@n[proc4, 4]: 4\n@n[proc5, 5]: 5\n"
+
+
+def test_values_that_are_no_numbers_are_sorted_by_key() -> None:
+    """Texts and tuples."""
+    assert after("@[args.dfd] = str(args.filename);") == "@[3]: /a\n@[4]: /a\n@[5]: /b\n"
+    assert after("@[comm] = (args.dfd, 1);") == "@[proc3]: (3, 1)\n@[proc4]: (4, 1)\n@[proc5]: (5, 1)\n"
+
+
+def test_aggregations() -> None:
+    """Sums, averages and extremes; an average is rounded to zero, a sum of signed numbers is signed."""
+    text = after(
+        "@c = count(); @s = sum(args.dfd); @a = avg(-args.dfd); @lo = min(args.dfd); @hi = max(args.dfd); "
+        "@st = stats(args.dfd); @neg = sum(-args.dfd); @least = min(-args.dfd);"
+    )
+    assert text == (
+        "@a: -4\n@c: 3\n@hi: 5\n@least: -5\n@lo: 3\n@neg: -12\n@s: 12\n@st: { .count = 3, .average = 4, .total = 12 }\n"
+    )
+
+
+def test_histograms_of_powers_of_two() -> None:
+    """As bpftrace draws them, to the character: negative numbers, 0, 1, then powers, K and M for 2^10 and 2^20."""
+    text = printed("BEGIN { @h = hist(5); @h = hist(0); @h = hist(-4); @k = hist(1000); @k = hist(1500); }")
+    assert text == (
+        "@h:\n"
+        f"(..., 0)               1 |{BAR}|\n"
+        f"[0]                    1 |{BAR}|\n"
+        f"[1]                    0 |{' ' * 52}|\n"
+        f"[2, 4)                 0 |{' ' * 52}|\n"
+        f"[4, 8)                 1 |{BAR}|\n"
+        "\n"
+        "@k:\n"
+        f"[512, 1K)              1 |{BAR}|\n"
+        f"[1K, 2K)               1 |{BAR}|\n"
+        "\n"
+    )
+
+
+def test_a_histogram_cuts_powers_of_two_by_its_bits() -> None:
+    """`hist(n, 2)` has four buckets for each power; those of single numbers come first."""
+    text = printed("BEGIN { @ = hist(7, 2); @ = hist(9, 2); @ = hist(9, 2); }")
+    assert text == f"@:\n[7]                    1 |{'@' * 26}{' ' * 26}|\n[8, 10)                2 |{BAR}|\n\n"
+
+
+def test_histograms_of_equal_steps() -> None:
+    """What lies outside has buckets of its own; by 1024 the borders are K."""
+    text = printed(
+        "BEGIN { @l[1] = lhist(5, 0, 10, 5); @l[1] = lhist(-5, 0, 10, 5); @l[1] = lhist(50, 0, 10, 5); "
+        "@w = lhist(5000, 0, 10240, 5120); }"
+    )
+    assert text == (
+        "@l[1]:\n"
+        f"(..., 0)               1 |{BAR}|\n"
+        f"[0, 5)                 0 |{' ' * 52}|\n"
+        f"[5, 10)                1 |{BAR}|\n"
+        f"[10, ...)              1 |{BAR}|\n"
+        "\n"
+        "@w:\n"
+        f"[0, 5K)                1 |{BAR}|\n"
+        "\n"
+    )
+
+
+def test_missing_entries_are_nothing() -> None:
+    """0, and an empty string; reading makes no entry."""
+    text = printed('BEGIN { print(@n[5]); print(@t["x"] == ""); @n[1] = 2; @t["y"] = "z"; print(has_key(@n, 5)); }')
+    assert text == "0\ntrue\nfalse\n@n[1]: 2\n@t[y]: z\n"
+
+
+def test_a_latency_script_keeps_times_between_two_events() -> None:
+    """`@start[tid] = nsecs`, then the difference, then delete."""
+    text = printed(
+        f"{OPEN} /!@start[1]/ {{ @start[1] = nsecs; }} "
+        f"{OPEN} /args.dfd == 5/ {{ @ns = nsecs - @start[1]; delete(@start, 1); }}",
+        opens(("/a", 3), ("/b", 5)),  # type: ignore[arg-type]  # from `opens`
+    )
+    assert text == "@ns: 2000\n"
+
+
+def test_operators_on_entries() -> None:
+    """`++`, `+=` and the rest; their values where they are asked for."""
+    text = printed(
+        "BEGIN { @x = 5; @x++; @x += 10; @x -= 1; @x *= 2; print(@x++); print(@x); @y[1]++; @y[1]++; @z |= 6; }"
+    )
+    assert text == "30\n@x: 31\n@x: 31\n@y[1]: 2\n@z: 6\n"
+
+
+def test_maps_are_printed_cleared_and_zeroed_in_the_order_of_the_probes() -> None:
+    """By user space, which reads the map when it comes to the action."""
+    text = printed(
+        'BEGIN { @c[1] = count(); @c[2] = count(); @c[2] = count(); @n = 4; print(@c); print(@c, 1); print("then"); '
+        "zero(@c); print(@c); clear(@c); clear(@n); print(@c); print((1, @n)); }"
+    )
+    assert text == "@c[1]: 1\n@c[2]: 2\n@c[2]: 2\nthen\n@c[1]: 0\n@c[2]: 0\n(1, 4)\n"
+
+
+def test_exit_ends_a_probe_and_a_script() -> None:
+    """What stands behind it does not run; END and the maps come nevertheless."""
+    assert printed("BEGIN { print(1); exit(); print(2); } END { print(3); @e = 1; }") == "1\n3\n@e: 1\n"
+
+
+def test_print_divides_and_takes_the_last() -> None:
+    """`print(@x, top, div)`."""
+    assert (
+        printed("BEGIN { @[1] = 1000; @[2] = 3000; @[3] = 2000; print(@, 2, 1000); clear(@); }") == "@[3]: 2\n@[2]: 3\n"
+    )
+
+
+def test_maps_can_be_read_in_python() -> None:
+    """They are maps of pyebpf, by their names with the @."""
+    script = Script(f"{OPEN} {{ @opens[comm] = count(); @last[tid] = args.dfd; }}")
+    found: dict[str, object] = {}
+
+    def events(kernel: Simulation) -> None:
+        THREE(kernel)  # type: ignore[operator]  # from `opens`
+        found.update(opens=script["@opens"].snapshot(), last=dict(script["@last"]))
+
+    printed_by(script, events)
+    assert found == {"opens": {"proc3": 1, "proc4": 1, "proc5": 1}, "last": {103: 3, 104: 4, 105: 5}}
+
+
+def test_stacks_are_kept_by_content_and_shown_by_names() -> None:
+    """As bpftrace indents them; `kstack(1)` is the innermost frame."""
+
+    def events(kernel: Simulation) -> None:
+        kernel.stacks(kernel=["vfs_open+4", "do_sys_open+9"])
+        for _ in range(3):
+            kernel.tracepoint("syscalls:sys_enter_openat")
+
+    text = printed(f"{OPEN} {{ @[kstack] = count(); @one[kstack(1)] = count(); }}", events)
+    assert text == "@[\n        vfs_open+4\n        do_sys_open+9\n]: 3\n@one[\n        vfs_open+4\n]: 3\n"
+
+
+def test_a_map_may_be_declared() -> None:
+    """With the kind and the number of entries; one that is full counts what it drops."""
+    script = Script("let @n = hash(2); BEGIN { @n[1] = 1; @n[2] = 2; @n[3] = 3; }")
+    found: dict[str, int] = {}
+    text = printed_by(script, lambda _: found.update(script.dropped))
+    assert text == "@n[1]: 1\n@n[2]: 2\n"
+    assert found == {"@n: map full": 1}

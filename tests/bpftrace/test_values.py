@@ -1,0 +1,114 @@
+"""Numbers, texts and tuples of scripts: what is printed is what bpftrace prints, but where the guide says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.scripts import printed
+
+
+def value(expression: str, before: str = "") -> str:
+    """What `print` makes of an expression."""
+    return printed(f"BEGIN {{ {before} print({expression}); }}").partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("1 + 2 * 3", "7"),
+        ("(uint8)200 + 100", "300"),
+        ("(uint8)255 * (uint8)10", "2550"),
+        ("(uint8)10 - (uint8)255", "-245"),
+        ("(uint64)-1", "18446744073709551615"),
+        ("(int8)200", "-56"),
+        ("(uint16)70000", "4464"),
+        ("~5", "18446744073709551610"),
+        ("-7 / 2", "-3"),
+        ("-7 % 3", "-1"),
+        ("1 << 40", "1099511627776"),
+        ("5 - 6", "-1"),
+        ("0x10 | 3", "19"),
+        ("6 ^ 3", "5"),
+        ("!5", "false"),
+        ("1 == 1", "true"),
+        ('(1, "a", (2, 3))', "(1, a, (2, 3))"),
+        ('"abc"', "abc"),
+        ("5 > 3 ? 7 : 8", "7"),
+        ("1 && 0", "false"),
+        ("0 || 2", "true"),
+        ("-1 > (uint64)1", "false"),
+        ("sizeof(uint32)", "4"),
+        ("AF_INET6", "10"),
+        ("EAGAIN", "11"),
+        ('strncmp("abcd", "abxy", 2)', "0"),
+        ('strcontains("hello", "ell")', "true"),
+        ("(1, 2).1", "2"),
+        ("ntop(0x0100007f)", "127.0.0.1"),
+        ('strlen("four")', "4"),
+    ],
+)
+def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> None:
+    """64 bits, wrapped; a literal takes the sign of what it meets."""
+    assert value(expression) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "expression", "text"),
+    [
+        ("$x = 7;", "$x * -1", "-7"),
+        ("$x = -7;", "$x / 2", "-3"),
+        ("$x = -7;", "$x % 3", "-1"),
+        ("$x = (uint64)7;", "$x - 8", "-1"),
+        ("$x = 200;", "(int8)$x", "-56"),
+        ("$x = 200; $x += 55; $x++; --$x;", "$x", "255"),
+        ("$x = 5;", "$x++", "5"),
+        ("$x = 5;", "++$x", "6"),
+        ("$x = 1; $x = 70000;", "$x", "70000"),
+        ('$x = "ab"; $x = "abcdef";', "$x", "abcdef"),
+        ('$x = "abc";', '$x == "abc"', "true"),
+        ('$x = "abc";', '$x != "abcd"', "true"),
+        ('$x = (1, "two");', "$x.1", "two"),
+        ('$x = 3; if ($x > 2) { $y = "more"; } else { $y = "less"; }', "$y", "more"),
+        ("$i = 0; $sum = 0; while ($i < 5) { $i++; if ($i == 2) { continue; } $sum += $i; }", "$sum", "13"),
+        ("$sum = 0; for ($i : 0..5) { $sum += $i; }", "$sum", "10"),
+        ("$i = 0; unroll(3) { $i += 2; }", "$i", "6"),
+        ("$x = 1 == 2;", "$x", "false"),
+        ("$x = -8;", "$x >> 1", "-4"),
+        ("let $x = 3;", "$x", "3"),
+    ],
+)
+def test_variables_hold_values(before: str, expression: str, text: str) -> None:
+    """Of the widest type that is assigned to them; division of signed numbers rounds to zero."""
+    assert value(expression, before) == text
+
+
+@pytest.mark.parametrize(
+    ("layout", "arguments", "text"),
+    [
+        ("%d %u %lld", "-1, 5, 1 << 40", "-1 5 1099511627776"),
+        ("%d", "1 << 40", "1099511627776"),
+        ("%x %X %o %c %p", "255, 255, 8, 65, 4096", "ff FF 10 A 0x1000"),
+        ("%5d|%-5d|%05d", "42, 42, 42", "   42|42   |00042"),
+        ("%10s|%-10s|%.2s", '"ab", "cd", "efgh"', "        ab|cd        |ef"),
+        ("%hd %hhd", "70000, 300", "4464 44"),
+        ("%d%% of %s", "5, comm", "5% of cat"),
+        ("%s %d", "1 == 1, 1 == 1", "true 1"),
+        ("%s", '(1, "a")', "(1, a)"),
+        ("%+d %#x", "5, 255", "+5 0xff"),
+    ],
+)
+def test_printf_has_cs_formats(layout: str, arguments: str, text: str) -> None:
+    """Widths, flags, lengths; without a length all 64 bits are printed."""
+    script = f'tracepoint:syscalls:sys_enter_openat {{ printf("{layout}", {arguments}); }}'
+
+    def events(kernel: object) -> None:
+        kernel.process(comm="cat")  # type: ignore[attr-defined]  # a Simulation
+        kernel.tracepoint("syscalls:sys_enter_openat")  # type: ignore[attr-defined]  # a Simulation
+
+    assert printed(script, events) == text
+
+
+def test_arguments_are_numbers_or_texts() -> None:
+    """`$1` is a number if it reads as one, `str($1)` always text; `$#` counts them, a missing one is 0."""
+    script = 'BEGIN { printf("%d %s %s %d %d", $1, str($2), str($1), $#, $3); }'
+    assert printed(script, arguments=["42", "word"]) == "42 word 42 2 0"
