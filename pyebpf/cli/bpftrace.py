@@ -124,7 +124,7 @@ def _print(script: Script, *, verbose: bool) -> int:
                 note(line)
         for line in script.warnings:
             note(line)
-        note(f"Attached {count} probe{'s' if count != 1 else ''}")
+        note(f"Tracing {count} probe{'s' if count != 1 else ''}... Hit Ctrl-C to end")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)

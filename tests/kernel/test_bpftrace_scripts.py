@@ -1,0 +1,164 @@
+"""Scripts of bpftrace's language in the running kernel: this process's own calls, counted exactly."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyebpf.script import Script
+from tests.support.command import pyebpf, running
+from tests.support.needs import needs
+from tests.support.system_calls import NO_PROCESS, getpgid, getppid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+CALLS, MORE = 211, 97
+MINE = f"/pid == {os.getpid()}/"
+
+
+def output(text: str, workload: Callable[[], object] = lambda: None, *arguments: str) -> str:
+    """What a script prints that is ended when the workload has been done."""
+    script = Script(text, arguments)
+    ended = False
+
+    def attached(_: int) -> None:
+        nonlocal ended
+        workload()
+        ended = True
+
+    return "".join(script.output(lambda: ended, attached=attached))
+
+
+def test_calls_are_counted_exactly() -> None:
+    """By a tracepoint, with a predicate; the map is read in Python."""
+    bpf = Script(f"tracepoint:syscalls:sys_enter_getppid {MINE} {{ @ = count(); @by[comm, pid] = count(); }}")
+    with bpf:
+        getppid(CALLS)
+        assert bpf["@"].snapshot() == {0: CALLS}
+        assert list(bpf["@by"].snapshot().values()) == [CALLS]
+        assert not bpf.dropped
+
+
+def test_prints_come_in_the_order_of_the_probes() -> None:
+    """BEGIN, events with their arguments, END, the maps."""
+    text = output(
+        'BEGIN { printf("begin\\n"); } '
+        f'tracepoint:syscalls:sys_enter_getpgid {MINE} {{ @n++; printf("%d %d\\n", @n, args.pid - {NO_PROCESS}); }} '
+        'END { print("end"); }',
+        lambda: getpgid(*range(7)),
+    )
+    lines = "".join(f"{n + 1} {n}\n" for n in range(7))
+    assert text == f"begin\n{lines}end\n\n\n@n: 7\n"
+
+
+def test_text_of_the_process_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`str(args.filename)`, as a key and in a print."""
+    (tmp_path / "a file").write_text("")
+    monkeypatch.chdir(tmp_path)
+    text = output(
+        f"tracepoint:syscalls:sys_enter_openat {MINE} {{ $name = str(args.filename); "
+        'if ($name == "a file") { @[$name] = count(); printf("%s|%10s\\n", $name, $name); } }',
+        lambda: [os.close(os.open("a file", os.O_RDONLY)) for _ in range(5)],
+    )
+    assert text == "a file|    a file\n" * 5 + "\n\n@[a file]: 5\n"
+
+
+def test_the_time_between_two_events_is_kept_by_thread() -> None:
+    """`@start[tid] = nsecs`: as many times as calls, and no start is left."""
+    bpf = Script(
+        f"tracepoint:syscalls:sys_enter_getpgid {MINE} {{ @start[tid] = nsecs; }} "
+        f"tracepoint:syscalls:sys_exit_getpgid /pid == {os.getpid()} && @start[tid]/ "
+        "{ @us = hist((nsecs - @start[tid]) / 1000); @ret[args.ret] = count(); delete(@start, tid); }"
+    )
+    with bpf:
+        getpgid(*range(MORE))
+        ((_, buckets),) = bpf["@us"].snapshot().items()
+        assert sum(buckets) == MORE
+        assert bpf["@ret"].snapshot() == {-3: MORE}
+        assert dict(bpf["@start"]) == {}
+
+
+def test_an_interval_ends_a_script() -> None:
+    """It runs on one processor, so that a count of its turns is exact; exit() gives the status."""
+    done = pyebpf("-e", "interval:ms:20 { @n++; print(@n); if (@n == 3) { exit(5); } }")
+    assert (done.returncode, done.stdout) == (5, "@n: 1\n@n: 2\n@n: 3\n\n\n@n: 3\n")
+    assert done.stderr == "Tracing 1 probe... Hit Ctrl-C to end\n"
+
+
+def test_a_file_is_run_with_its_arguments(tmp_path: Path) -> None:
+    """`pyebpf run FILE.bt ARGUMENTS`, also one that begins with #!."""
+    path = tmp_path / "script.bt"
+    path.write_text('#!/usr/bin/env bpftrace\nBEGIN { printf("%d %s\\n", $1 + 1, str($2)); exit(); }\n')
+    done = pyebpf("run", str(path), "41", "word")
+    assert (done.returncode, done.stdout) == (0, "42 word\n\n\n")
+
+
+def test_ctrl_c_prints_the_maps() -> None:
+    """As bpftrace does, behind END."""
+    script = f'tracepoint:syscalls:sys_enter_getppid {MINE} {{ @ = count(); }} END {{ print("end"); }}'
+    with running("-e", script) as tool:
+        getppid(CALLS)
+        tool.stop(signal.SIGINT)
+    assert tool.out == f"end\n\n\n@: {CALLS}\n"
+
+
+def test_stacks_of_the_kernel_have_names() -> None:
+    """The innermost frames of a system call."""
+    text = output(
+        f"tracepoint:syscalls:sys_enter_getppid {MINE} {{ @[kstack(perf)] = count(); @raw = kstack(1); }}",
+        lambda: getppid(CALLS),
+    )
+    assert f"]: {CALLS}\n" in text
+    assert "do_syscall_64+" in text
+
+
+def test_functions_of_a_library_are_probed() -> None:
+    """Uprobe and uretprobe, with arg0 and retval, of this process alone."""
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
+    bpf = Script(
+        f"uprobe:{libc}:getpgid {{ @arg = sum(arg0); @ = count(); }} "
+        f"uretprobe:{libc}:getpgid {{ @ret[retval] = count(); }}",
+        pid=os.getpid(),
+    )
+    with bpf:
+        getpgid(*range(10))
+        assert bpf["@"].snapshot() == {0: 10}
+        assert bpf["@arg"].snapshot() == {0: 10 * NO_PROCESS + 45}
+        ((returned, count),) = bpf["@ret"].snapshot().items()
+        assert (returned & 0xFFFFFFFF, count) == (0xFFFFFFFF, 10)
+
+
+def test_functions_of_the_kernel_are_probed() -> None:
+    """Kprobe and kretprobe: arguments in registers, results."""
+    needs("attach:kprobe")
+    bpf = Script(
+        f"kprobe:find_get_pid {MINE} {{ @[arg0] = count(); }} kretprobe:find_get_pid {MINE} {{ @ret = count(); }} "
+        f"kprobe:do_sys_openat2 {MINE} {{ @open = count(); }}"
+    )
+    with bpf:
+        for _ in range(3):
+            os.close(os.open("/proc/self/comm", os.O_RDONLY))
+        assert bpf["@open"].snapshot() == {0: 3}
+
+
+def test_members_of_structs_are_read_by_btf() -> None:
+    """`curtask` is a struct task_struct: names, numbers, chains of pointers."""
+    text = output(
+        'BEGIN { printf("%s %d %d\\n", curtask->comm, curtask->tgid, curtask->real_parent->tgid); exit(); }',
+    )
+    comm = Path("/proc/self/comm").read_text().strip()
+    assert text == f"{comm} {os.getpid()} {os.getppid()}\n\n\n"
+
+
+def test_a_wrong_script_is_an_error_at_its_place() -> None:
+    """With the line and a caret."""
+    done = pyebpf("-e", "BEGIN { @x = foo(); }")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "pyebpf -e: <script>:1: there is no function foo()\n    BEGIN { @x = foo(); }\n                 ^^^^^\n"
+    )
