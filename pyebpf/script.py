@@ -209,6 +209,5 @@ def _cat(path: str) -> str:
 def _system(command: str) -> str:
     import subprocess
 
-    # A command of the script's author.
-    found = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)  # noqa: S602
+    found = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)  # noqa: S602 - the command is the author of the script's
     return found.stdout.decode(errors="surrogateescape")

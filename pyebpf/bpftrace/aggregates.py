@@ -54,7 +54,7 @@ class Sum(AggregationType[int]):
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """How many values there were, their sum, and the quotient rounded to zero."""
+    """The number of values, their sum, and the quotient rounded to zero."""
 
     count: int
     total: int

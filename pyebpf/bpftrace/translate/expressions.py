@@ -191,7 +191,7 @@ def dereferenced(s: Scope, value: Value, node: ast.Node) -> Value:
 
 
 def element(s: Scope, pointer: Reference, index: ir.Value, node: ast.Node) -> Value:
-    """What stands at an index of memory that a pointer leads to."""
+    """The element at an index of memory that a pointer leads to."""
     p, target, space = s.p, pointer.type.target, pointer.type.space
     if target is None:
         raise s.error("nothing is known of what this pointer leads to: cast it, (uint32 *)$pointer", node)

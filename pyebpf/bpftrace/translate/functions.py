@@ -164,7 +164,7 @@ def _has_key(s: Scope, node: ast.Call) -> Value:
     first, key = arguments(s, node, 2, 2)
     if not isinstance(first, ast.Map):
         raise s.error("has_key() takes a map and a key", first)
-    test = maps.is_present(s, ast.MapAccess(node.start, node.end, first, key))
+    test = maps.has_entry(s, ast.MapAccess(node.start, node.end, first, key))
     return Unknown(s.p) if test is None else Condition(test)
 
 

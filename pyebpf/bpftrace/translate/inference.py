@@ -33,7 +33,7 @@ KINDS = {
 
 @dataclass()
 class MapFacts:
-    """What is known of a map: the types of keys (None: it has none) and of values; None for those not yet known."""
+    """The facts of a map: the types of keys (None: it has none) and of values; None for those not yet known."""
 
     node: Node
     keyed: bool | None = None

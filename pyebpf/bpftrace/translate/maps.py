@@ -95,7 +95,7 @@ def read_gathered(s: Scope, table: Gathered, node: ast.Node) -> Value:
     )
 
 
-def is_present(s: Scope, node: Target) -> Test | None:
+def has_entry(s: Scope, node: Target) -> Test | None:
     """Whether there is an entry; None if the map is not known yet."""
     key = key_of(s, node)
     table = s.script.maps.table(map_of(node))

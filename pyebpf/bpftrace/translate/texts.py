@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def space_of(s: Scope, value: Value) -> Space:
-    """Whose memory an address is of: a pointer knows, a bare number is the process's where user code is probed."""
+    """The memory that an address is of: a pointer knows, a bare number is the process's where user code is probed."""
     if isinstance(value, Reference):
         return value.type.space
     if isinstance(value, Embedded):

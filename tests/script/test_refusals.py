@@ -1,0 +1,74 @@
+"""Scripts that are not right, or ask for what is not supported yet: an error at its place, with what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
+
+OPEN = "tracepoint:syscalls:sys_enter_openat"
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ("BEGIN { @x = foo(); }", "foo()", "there is no function foo()"),
+        ("BEGIN { pritn(1); }", "pritn(1)", "there is no function pritn() (did you mean print or printf?)"),
+        ("BEGIN { print(nothing); }", "nothing", "nothing is no builtin, and no constant of the kernel's"),
+        ("BEGIN { print(@x); }", "@x", "@x is never assigned: nothing tells what it holds"),
+        ("BEGIN { print($x); }", "$x", "$x is read before anything is assigned to it"),
+        ('BEGIN { $x = 1; $x = "a"; }', '$x = "a"', "this holds an integer elsewhere, and a string here"),
+        ('BEGIN { @x = 1; @x = "a"; }', "@x", "@x holds an integer elsewhere, and a string here"),
+        ("BEGIN { @x = 1; @x = count(); }", "@x", "@x holds an integer elsewhere, and count() here"),
+        ('BEGIN { @x[1] = 1; @x["a"] = 1; }', "@x", "the keys of @x are an integer elsewhere, and a string here"),
+        ("BEGIN { @x[1] = 1; @x = 1; }", "@x", "@x has a key elsewhere: give it one here"),
+        ('BEGIN { printf("%d"); }', 'printf("%d")', "the format takes 1 values, and 0 are given"),
+        ('BEGIN { printf("%d", "a"); }', '"a"', "%d does not print a string"),
+        ('BEGIN { printf("%f", 1); }', '"%f"', "no specifier of printf begins with '%f'"),
+        ("BEGIN { count(); }", "count()", "count() is assigned to a map: @x = count(…)"),
+        ("BEGIN { @ = hist(1, 9); }", "9", "hist(n, 9): give 0 to 5 bits"),
+        ("BEGIN { @ = lhist(1, 0, 10, 3); }", None, "takes a step above 0 that divides the range"),
+        ('BEGIN { print("a" < "b"); }', None, "strings are compared with strings, by == and !="),
+        ("BEGIN { print(1 / 0); }", "1 / 0", "division by zero"),
+        ("BEGIN { print(retval); }", "retval", "retval is known where a function returns"),
+        ("BEGIN { print(arg0); }", "arg0", "arg0 is not supported here"),
+        ("BEGIN { print(args.x); }", "args.x", "there are no args by name at BEGIN"),
+        (f"{OPEN} {{ print(args.nothing); }}", None, "has no field 'nothing'"),
+        ("BEGIN { @c = count(); print(@c + 1); }", "@c", "not supported yet"),
+        ("BEGIN { break; }", "break", "break is for loops"),
+        ("BEGIN { unroll(0) { } }", "0", "unroll(0): give 1 to 100"),
+        ("BEGIN { $x = &$y; }", "&$y", "the address of a variable is not supported yet"),
+        ("BEGIN { override(1); }", "override(1)", "override() is not supported yet"),
+        ("let @x = queue(5); BEGIN { @x = 1; }", None, "queue is no kind of map"),
+        ("config = { nonsense = 1 } BEGIN { }", None, "nonsense"),
+        ("software:nothing:1 { }", "software:nothing:1", "there is no software event nothing"),
+        ("interval:s:0 { }", "interval:s:0", "the rate of interval is at least 1"),
+        ("iter:task { }", "iter:task", "iter is not supported yet"),
+    ],
+)
+def test_a_script_is_refused_at_its_place(text: str, marked: str | None, message: str) -> None:
+    """The message, and the characters that it is about."""
+    with pytest.raises(CompileError, match=_escaped(message)) as caught:
+        Script(text).compile(FakeTarget())
+    where = caught.value.location
+    assert where is not None
+    assert where.file == "<script>"
+    if marked is not None:
+        assert where.text[where.column : where.end_column].rstrip(";") == marked
+
+
+def _escaped(message: str) -> str:
+    import re
+
+    return re.escape(message)
+
+
+def test_a_place_is_of_its_line() -> None:
+    """In a script of several lines."""
+    with pytest.raises(CompileError) as caught:
+        Script("BEGIN\n{\n    @x = 1;\n    print(@y);\n}\n", file="tool.bt").compile(FakeTarget())
+    assert str(caught.value) == (
+        "tool.bt:4: @y is never assigned: nothing tells what it holds\n    print(@y);\n          ^^"
+    )
