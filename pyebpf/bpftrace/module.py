@@ -34,6 +34,7 @@ class ScriptModule:
     ) -> None:
         self._module = module
         self.script = Script(parse(text, file), arguments)
+        self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []
         self.ends: list[AnyProbe] = []

@@ -55,10 +55,14 @@ class ValueType:
 
 @dataclass(frozen=True, slots=True)
 class Number(ValueType):
-    """An integer: 64 bits wherever it is kept. One that is `flexible` is a literal, whose sign others decide."""
+    """An integer of `size` bytes, 64 bits wherever it is kept.
+
+    One that is `flexible` is a literal, whose sign and size others decide.
+    """
 
     signed: bool = True
     flexible: bool = False
+    size: int = 8
 
     name: ClassVar[str] = "an integer"
 

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage
+from pyebpf.builder.intrinsics.task import process_number
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.module.body import Body
 
 if TYPE_CHECKING:
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
     from pyebpf.errors import CompileError, Location
+
+
+#: Probes that `-p` limits by a test: the others are limited by the kernel, or are of no process.
+_FILTERED = {"tracepoint", "rawtracepoint", "kprobe", "kretprobe", "fentry", "fexit"}
 
 
 class Scope:
@@ -59,6 +66,9 @@ class ProbeBody(Body):
 
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
+        if self.script.pid is not None and self.point.provider in _FILTERED:
+            with p.b.if_(Compare(Relation.NE, process_number(p).value, p.b.const(self.script.pid))):
+                scope.leave()
         if self.probe.predicate is not None:
             with p.b.if_(condition(scope, self.probe.predicate)):
                 run_block(scope, self.probe.body)

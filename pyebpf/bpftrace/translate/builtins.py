@@ -12,9 +12,10 @@ from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
 from pyebpf.bpftrace.translate.values import Integer, Reference, Special, Text, constant, literal_text, of_entity
-from pyebpf.bpftrace.value_types import Username
+from pyebpf.bpftrace.value_types import Username, UserSymbol
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import cast
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
@@ -78,6 +79,11 @@ def _helper(number: int) -> Callable[[Scope, ast.Identifier], Value]:
     return build
 
 
+def _ppid(s: Scope, node: ast.Identifier) -> Value:
+    task_struct: Any = cast(s.p, "struct task_struct", Int(s.p.b.call(GET_CURRENT_TASK), U64))
+    return _wrapped(s, task_struct.attribute(s.p, "real_parent").attribute(s.p, "tgid"), node)
+
+
 def _rand(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
     return Integer(s.p.b.emit(Op.ZEXT, s.p.b.call(GET_PRANDOM_U32), size=4), signed=False)
 
@@ -106,6 +112,9 @@ def _username(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one si
 def _func(s: Scope, node: ast.Identifier) -> Value:
     from pyebpf.bpftrace.value_types import KernelSymbol
 
+    if isinstance(s.p.attach, Uprobe) and not s.p.attach.returns:
+        ip = registers.register(s.p, registers.machine(s.p).instruction)
+        return Special(UserSymbol(), (Int(ip, U64), task.process_number(s.p)))
     if s.p.program_type not in (ProgramType.KPROBE, ProgramType.TRACING) or isinstance(s.p.attach, Uprobe | Usdt):
         raise s.error("func is not supported yet here: it is for kprobes and fentry", node)
     if isinstance(s.p.attach, Fentry | Fexit):
@@ -219,6 +228,7 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "cgroup": _helper(GET_CURRENT_CGROUP_ID),
     "numaid": _helper(GET_NUMA_NODE_ID),
     "rand": _rand,
+    "ppid": _ppid,
     "curtask": _curtask,
     "username": _username,
     "func": _func,

@@ -55,12 +55,9 @@ def c_name(node: ast.TypeName) -> str:
 
 def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
     """A type of the kernel's BTF. Raises CompileError."""
-    if any(
-        getattr(each, "name", "") == node.name for each in s.script.program.definitions if isinstance(each, ast.Struct)
-    ):
-        raise s.error(
-            f"{c_name(node)} is defined in the script, which is not supported yet: only the kernel's are", node
-        )
+    own = s.script.structs.find(s.p.target, node.name) if node.keyword in ("struct", "union") else None
+    if own is not None:
+        return own.type
     try:
         return s.p.target.type_named(c_name(node))
     except NotFound as error:
@@ -134,14 +131,14 @@ def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:
     if value.literal is not None:
         low = value.literal & ((1 << 8 * type_.size) - 1)
         literal = low - (1 << 8 * type_.size) if type_.signed and low >> (8 * type_.size - 1) else low
-        found = Integer(p.b.const(literal), signed=type_.signed)
+        found = Integer(p.b.const(literal), signed=type_.signed, size=type_.size)
         found.literal = literal
         return found
     if type_.size == 8:
         return Integer(value.value, signed=type_.signed)
     cut = p.b.emit(Op.SEXT if type_.signed else Op.ZEXT, value.value, size=type_.size)
     p.b.assume_bounds(cut, type_.minimum, type_.maximum)
-    return Integer(cut, signed=type_.signed)
+    return Integer(cut, signed=type_.signed, size=type_.size)
 
 
 def _pointer(s: Scope, value: Value, target: KernelType | IntType | CharFactory | None, node: ast.Cast) -> Reference:

@@ -9,6 +9,7 @@ from pyebpf.bpftrace.translate import arithmetic, casts, maps
 from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import (
     Condition,
+    Elements,
     Embedded,
     Group,
     Integer,
@@ -320,9 +321,14 @@ def kept(s: Scope, value: Value, node: ast.Node) -> Value:
     """A value as it can be kept: of a struct inside another its address is."""
     if isinstance(value, Embedded):
         if isinstance(value.entity, KernelArray):
-            raise s.error("arrays are not kept in variables and maps yet: keep an element, value[0]", node)
+            raise s.error(_NOT_KEPT, node)
         return Reference(value.address(s.p), value.entity.type, value.entity.space)
+    if isinstance(value, Elements):
+        raise s.error(_NOT_KEPT, node)
     return value
+
+
+_NOT_KEPT = "arrays are not kept in variables and maps, or printed, yet: write an element, value[0], or buf(value)"
 
 
 def _increment(s: Scope, node: ast.Increment) -> Value | None:
@@ -365,6 +371,10 @@ def _field(s: Scope, node: ast.FieldAccess) -> Value:
         entity = value.entity
     if entity is None or isinstance(entity, KernelArray):
         raise s.error(f"this is {value.type.name}, which has no field {node.name}: cast it to a struct", node)
+    if entity.type.id < 0:
+        offset, type_ = s.script.structs.member(entity.type, node.name, node)
+        found = value_at(s.p, entity.address, entity.offset + offset, type_, trusted=False, space=entity.space)
+        return wrapped(s, found, node)
     return wrapped(s, entity.attribute(s.p, node.name), node)
 
 
@@ -388,6 +398,8 @@ def _index(s: Scope, node: ast.Index) -> Value:
         return element(s, whole, index_value.value, node)
     if isinstance(value, Reference):
         return element(s, value, number(s, node.index).value, node)
+    if isinstance(value, Elements):
+        return wrapped(s, value.entity.item(s.p, known_number(s, node.index)), node)
     if isinstance(value, Text):
         return wrapped(s, value.kept(s.p).item(s.p, known_number(s, node.index)), node)
     raise s.error(f"this is {value.type.name}, which is not indexed", node)

@@ -59,7 +59,6 @@ _LATER = {
     "cgroup_path": "print cgroup",
     "path": "walk the dentry's names",
     "macaddr": "print the bytes",
-    "bswap": "shift the bytes",
     "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
     "signal_thread": "write signal()",
     "tseries": "print from an interval",
@@ -74,7 +73,6 @@ _LATER = {
     "socket_cookie": "read the member of the socket",
     "pton": "write the bytes",
     "strcap": "write strftime()",
-    "ppid": "write curtask->real_parent->tgid",
 }
 
 
@@ -149,15 +147,14 @@ def _about_map(s: Scope, node: ast.Call) -> None:
         send(s, Action(node.name, map=f"@{first.name}"), ())
 
 
-def _delete(s: Scope, node: ast.Call) -> None:
+def _delete(s: Scope, node: ast.Call) -> Value:
     first, *rest = arguments(s, node, 1, 2)
     if isinstance(first, ast.MapAccess) and not rest:
-        maps.delete(s, first.map, maps.key_of(s, first))
-    elif isinstance(first, ast.Map):
+        return maps.delete(s, first.map, maps.key_of(s, first))
+    if isinstance(first, ast.Map):
         key = kept(s, evaluate(s, rest[0]), rest[0]) if rest else None
-        maps.delete(s, first, key)
-    else:
-        raise s.error("delete() takes a map and a key: delete(@x, key)", first)
+        return maps.delete(s, first, key)
+    raise s.error("delete() takes a map and a key: delete(@x, key)", first)
 
 
 def _has_key(s: Scope, node: ast.Call) -> Value:
@@ -295,6 +292,21 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
     return Integer(b.binary(Op.XOR, b.truth_value(test), b.const(1)), signed=False)
 
 
+def _bswap(s: Scope, node: ast.Call) -> Value:
+    """`bswap(n)`: the bytes of a number of 2, 4 or 8 bytes in the other order."""
+    (first,) = arguments(s, node, 1, 1)
+    value = number(s, first)
+    if isinstance(value, Unknown):
+        return value
+    if value.type.flexible:
+        raise s.error("bswap() takes a number of a known size: cast it, bswap((uint16)$x)", first)
+    size = value.type.size
+    if size == 1:
+        return value
+    swapped = s.p.b.emit(Op.SWAP, value.value, size=size)
+    return Integer(swapped, signed=False, size=size)
+
+
 def _sized(s: Scope, node: ast.Call) -> Value:
     """`len(text)`."""
     (first,) = arguments(s, node, 1, 1)
@@ -318,6 +330,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "has_key": _has_key,
     "exit": _exit,
     "time": _time,
+    "bswap": _bswap,
     "cat": _cat,
     "system": _cat,
     "join": _join,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
-from pyebpf.bpftrace.translate.values import Integer, Unknown, is_unknown, read_stored
+from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, is_unknown, read_stored
 from pyebpf.bpftrace.value_types import Aggregate, Number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -75,7 +75,7 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
             p.b.write(answer, p.b.load(entry, 0, 8))
         with p.b.else_():
             p.b.write(answer, p.b.const(0))
-        return Integer(p.b.read_final(answer), signed=type_.signed)
+        return Integer(p.b.read_final(answer), signed=type_.signed, size=type_.size)
     size = type_.storage.size
     slot = p.b.slot(-(-size // 8) * 8, name="value")
     address = p.b.slot_address(slot)
@@ -166,14 +166,14 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     return before if wanted == "before" else after
 
 
-def delete(s: Scope, node: ast.Map, key: Value | None) -> None:
-    """`delete(@map, key)`: nothing happens if it is missing."""
+def delete(s: Scope, node: ast.Map, key: Value | None) -> Value:
+    """`delete(@map, key)`: whether it was there."""
     maps = s.script.maps
     if not _is_unknown_key(key):
         maps.note_key(node, None if key is None else key.type)
     table = maps.table(node)
     if table is None or _is_unknown_key(key):
-        return
+        return Unknown(s.p)
     p = s.p
     spec = table.spec
     assert spec.key is not None
@@ -181,5 +181,6 @@ def delete(s: Scope, node: ast.Map, key: Value | None) -> None:
     with temporary(p, spec.key.size) as slot:
         place = p.b.slot_address(slot)
         p.store_value(place, 0, spec.key, operand_of(s, key))
-        p.b.call(MAP_DELETE_ELEM, handle, place)
+        failed = p.b.emit(Op.SEXT, p.b.call(MAP_DELETE_ELEM, handle, place), size=4)
     p.b.invalidate_origin(spec.name, f"delete() on {spec.name}")
+    return Condition(Compare(Relation.EQ, failed, p.b.const(0)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.tables import MAX_KEYS
 from pyebpf.bpftrace.translate.inference import Maps
+from pyebpf.bpftrace.translate.structs import Structs
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Script:
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
+        self.structs = Structs(program)
+        #: The process that the script is about; None: all.
+        self.pid: int | None = None
         self.defines = _defines(program)
 
 

@@ -80,8 +80,8 @@ class Storage:
 def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
     """A value of a type that is one number."""
     match type_:
-        case Number(signed):
-            return Integer(number, signed=signed)
+        case Number(signed, _, size):
+            return Integer(number, signed=signed, size=size)
         case Boolean():
             return Condition(Compare(Relation.NE, number, p.b.const(0)))
         case Address(target, space):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
-from pyebpf.bpftrace.translate.values import Condition, Embedded, Reference, Special, Text, Unknown, Value
+from pyebpf.bpftrace.translate.values import Condition, Elements, Embedded, Reference, Special, Text, Unknown, Value
 from pyebpf.bpftrace.value_types import AF_INET, AF_INET6, Buffer, Inet
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
-from pyebpf.builder.values.lvalue import Lvalue, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read, probe_read_string
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -149,6 +149,15 @@ def _ntop(s: Scope, node: ast.Call) -> Value:
     slot = b.slot(24, name="inet")
     place = b.slot_address(slot)
     zero(p, place, 0, 24)
+    if isinstance(value, Elements):
+        type_ = value.entity.type
+        if type_.size not in (4, 16):
+            raise s.error(f"ntop() takes an address of 4 or 16 bytes, and this has {type_.size}", node.arguments[-1])
+        found = AF_INET6 if type_.size == 16 else AF_INET
+        family = number(s, node.arguments[0]).value if len(node.arguments) == 2 else b.const(found)
+        b.store(place, 0, family, 8)
+        copy(p, place, 8, *value.entity.lvalue.address(p), type_.size)
+        return Special(Inet(), p.load_value(Lvalue(slot=slot, owner="ntop()", writable=False), Inet().storage))
     array = value.entity if isinstance(value, Embedded) and isinstance(value.entity, KernelArray) else None
     size = array.element.size * (array.array_length or 0) if array is not None else 4
     if size not in (4, 16):

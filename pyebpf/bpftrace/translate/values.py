@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, Tuple, ValueType
 from pyebpf.builder.ssa.conditions import Compare, Test
+from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, integer_type
 from pyebpf.builder.values.lvalue import Lvalue
@@ -50,9 +51,9 @@ class Value:
 class Integer(Value):
     """A number, in 64 bits; `literal` where the script wrote it, or computed it of such."""
 
-    def __init__(self, value: ir.Value, *, signed: bool, literal: int | None = None) -> None:
+    def __init__(self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8) -> None:
         self.value, self.signed, self.literal = value, signed, literal
-        self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum)
+        self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum, size)
 
     def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
         return Int(self.value, S64 if self.signed else U64)
@@ -145,6 +146,14 @@ class Embedded(Value):
         return self.entity.address_as_int(p).value
 
 
+class Elements(Value):
+    """An array in the record of a tracepoint, which only its elements are read of."""
+
+    def __init__(self, entity: Array) -> None:
+        self.entity = entity
+        self.type = ValueType()
+
+
 class Group(Value):
     """A tuple."""
 
@@ -189,7 +198,8 @@ def literal_text(data: bytes) -> Text:
 
 def of_int(found: Int) -> Integer:
     """A number of the builder's, as signed as what it was read from."""
-    return Integer(found.value, signed=(found.loaded or found.type).signed)
+    type_ = found.loaded or found.type
+    return Integer(found.value, signed=type_.signed, size=type_.size)
 
 
 def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
@@ -208,6 +218,8 @@ def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None
         if entity.array_length:
             return Embedded(entity)
         return Reference(entity.address_as_int(p).value, entity.element, entity.space)
+    if isinstance(entity, Array):
+        return Elements(entity)
     if isinstance(entity, Pointer):
         target = entity.target if isinstance(entity.target, IntType | CharFactory) else None
         return Reference(entity.address, target, entity.space)
@@ -222,8 +234,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
     """A value of a type from memory that nobody changes any more."""
     address, offset = lvalue.address(p)
     match type_:
-        case Number(signed):
-            return Integer(p.b.load(address, offset, 8), signed=signed)
+        case Number(signed, _, bytes_):
+            return Integer(p.b.load(address, offset, 8), signed=signed, size=bytes_)
         case Boolean():
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space):
@@ -263,8 +275,8 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         case Number(), Number():
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible)
-            return Number(one.signed or other.signed)
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size)
+            return Number(one.signed or other.signed, size=max(one.size, other.size))
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():

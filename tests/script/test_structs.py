@@ -1,0 +1,89 @@
+"""Structs that a script defines, and members of the kernel's."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
+from tests.support.scripts import printed
+
+if TYPE_CHECKING:
+    from pyebpf.testing import Simulation
+
+OPEN = "tracepoint:syscalls:sys_enter_openat"
+
+
+def at_memory(data: bytes, text: str) -> str:
+    """What a script prints whose first argument is the address of such memory of the process."""
+    found: list[str] = []
+
+    def events(kernel: Simulation) -> None:
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=data)
+
+    found.append(printed(text, events))
+    return found[0]
+
+
+def test_a_struct_of_a_script_is_laid_out_as_in_c() -> None:
+    """Members at their alignments, nested structs, arrays, pointers."""
+    script = (
+        "struct point { char tag; short x; int y; }; "
+        "struct shape { unsigned char kind; struct point at; uint64 area; int sizes[3]; char name[8]; }; "
+        f"{OPEN} {{ $s = (struct shape *)args.filename; "
+        'printf("%d %d %d %d %d %s %d", $s->kind, $s->at.x, $s->at.y, $s->area, $s->sizes[2], $s->name, '
+        "sizeof(struct shape)); }"
+    )
+    data = pack("<B3x", 7) + pack("<bxhi", 1, -2, 3) + pack("<4x") + pack("<Qiii8s4x", 1 << 40, 4, 5, 6, b"round")
+    assert at_memory(data, script) == "7 -2 3 1099511627776 6 round 48"
+
+
+def test_a_union_has_its_members_at_one_place() -> None:
+    """And a pointer moves by the size of what it leads to."""
+    script = (
+        f"union word {{ uint32 whole; uint8 parts[4]; }}; {OPEN} {{ $u = (union word *)args.filename; "
+        'printf("%x %x %x", $u->whole, $u->parts[1], *(uint16 *)(args.filename + 2)); }'
+    )
+    assert at_memory(b"\x01\x02\x03\x04\x00", script) == "4030201 2 403"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("struct a { int x : 3; }; BEGIN { $a = (struct a *)1; print($a->x); }", "bit-fields"),
+        ("struct a { int x; }; BEGIN { $a = (struct a *)1; print($a->y); }", "struct a has no member y: it has x"),
+        ("BEGIN { $a = (struct nothing *)1; print($a->y); }", "no struct 'nothing'|struct nothing"),
+    ],
+)
+def test_wrong_members_are_refused(text: str, message: str) -> None:
+    """At their places."""
+    with pytest.raises(CompileError, match=message):
+        Script(text).compile(FakeTarget())
+
+
+def test_bytes_are_swapped_by_the_size_of_the_number() -> None:
+    """A cast gives it, and a variable and a map keep it."""
+    assert printed(
+        'BEGIN { $p = (uint16)0x1234; @p = (uint32)0x12345678; printf("%x %x", bswap($p), bswap(@p)); }'
+    ) == ("3412 78563412@p: 305419896\n")
+
+
+def test_delete_says_whether_there_was_an_entry() -> None:
+    """As a value."""
+    assert printed("BEGIN { @[1] = 1; print(delete(@, 1)); print(delete(@, 1)); }") == "true\nfalse\n"
+
+
+def test_a_process_limits_probes() -> None:
+    """`-p`: events of others do nothing."""
+    from tests.support.scripts import printed_by
+
+    def events(kernel: Simulation) -> None:
+        for pid in (41, 42, 42, 43):
+            kernel.process(pid=pid)
+            kernel.tracepoint("syscalls:sys_enter_openat")
+
+    assert printed_by(Script(f"{OPEN} {{ @[pid] = count(); }}", pid=42), events) == "@[42]: 2\n"
