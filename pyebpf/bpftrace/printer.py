@@ -24,7 +24,7 @@ class Printer:
         system: Callable[[str], str],
     ) -> None:
         self._tables = tables
-        self._names = names
+        self.names = names
         self._cat, self._system = cat, system
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
@@ -40,21 +40,21 @@ class Printer:
 
     def _map(self, name: str, top: int = 0, divisor: int = 0) -> str:
         table = self._tables[name]
-        return "".join(f"{line}\n" for line in table.lines(self._names, top, divisor))
+        return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor))
 
     def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
         assert action.format is not None
-        return action.format.apply(values, action.types, self._names)
+        return action.format.apply(values, action.types, self.names)
 
     def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
-        return f"{action.types[0].text(values[0], self._names)}\n"
+        return f"{action.types[0].text(values[0], self.names)}\n"
 
     def _do_print_map(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
         return self._map(action.map, *action.numbers)
 
     def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
         table = self._tables[action.map]
-        return "".join(f"{line}\n" for line in table.entry_lines(values[0], self._names))
+        return "".join(f"{line}\n" for line in table.entry_lines(values[0], self.names))
 
     def _do_clear(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
         self._tables[action.map].clear()

@@ -12,7 +12,7 @@ from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.bpftrace.value_types import Names, ValueType
@@ -40,9 +40,14 @@ class Shown:
             return lambda item: (item[1], item[0])
         return lambda item: item[0]
 
-    def lines(self, names: Names, top: int = 0, divisor: int = 0) -> Iterator[str]:
-        """The lines of `print(@map, top, divisor)`: the `top` last entries, numbers divided by `divisor`."""
-        items = sorted(self._entries().items(), key=self._order())
+    def lines(
+        self, names: Names, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None
+    ) -> Iterator[str]:
+        """The lines of `print(@map, top, divisor)`: the `top` last entries, numbers divided by `divisor`.
+
+        `entries` are those of an interval, in place of all.
+        """
+        items = sorted((self._entries() if entries is None else entries).items(), key=self._order())
         for key, value in items[-top:] if top else items:
             yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
 
@@ -110,6 +115,10 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
     def snapshot(self) -> dict[Any, Any]:
         """All items now, as a dictionary."""
         return self._entries()
+
+    def interval(self) -> dict[Any, Any]:
+        """What was added since the call before, by key."""
+        return self._interval()
 
     def clear(self) -> None:
         """Remove all entries."""

@@ -19,6 +19,8 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf -e 'PROGRAM' [options] [arguments]
+       pyebpf argdist -H|-C SPEC [interval [count]]
+       pyebpf trace SPEC
        pyebpf asm FILE|-
        pyebpf disasm FILE|- [SECTION] | id NUMBER
        pyebpf map PATH | id NUMBER
@@ -56,7 +58,11 @@ def _end_at_once(arguments: Sequence[str]) -> None:
     """
     import signal
 
-    wanted = signal.default_int_handler if arguments[:1] in (["doctor"], ["exec"], ["run"], ["-e"]) else signal.SIG_DFL
+    wanted = (
+        signal.default_int_handler
+        if arguments[:1] in (["doctor"], ["exec"], ["run"], ["-e"], ["argdist"], ["trace"])
+        else signal.SIG_DFL
+    )
     if signal.getsignal(signal.SIGINT) in {signal.default_int_handler, signal.SIG_DFL}:
         signal.signal(signal.SIGINT, wanted)
 
@@ -68,6 +74,8 @@ _COMMANDS = {
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "-e": ("bpftrace", "run_text"),
+    "argdist": ("bcc", "run_argdist"),
+    "trace": ("bcc", "run_trace"),
     "asm": ("asm", "run_asm"),
     "disasm": ("disasm", "run_disasm"),
     "map": ("map_dump", "run_map"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
@@ -26,6 +27,8 @@ options:
   -v         list the attachments, and why they were chosen
   -h         this help
 """
+#: Seconds between two looks at whether the end was asked for.
+_PERIOD = 0.1
 #: Options of the command that stand before the script's arguments.
 _FLAGS = {"-d": "dump", "-v": "verbose"}
 
@@ -90,14 +93,15 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
     try:
         script = Script(text, rest, file=file, pid=pid if isinstance(pid, int) else None)
         if given.get("dump"):
-            return _dump(script)
-        return _print(script, verbose=bool(given.get("verbose")))
+            return dump(script)
+        return print_output(script, verbose=bool(given.get("verbose")))
     except PyebpfError as error:
         note(f"{program}: {describe(error)}")
         return FAILED
 
 
-def _dump(script: Script) -> int:
+def dump(script: Script) -> int:
+    """Print the bytecode of a script."""
     from pyebpf.asm import listing
 
     sink = Sink.of(sys.stdout)
@@ -107,30 +111,48 @@ def _dump(script: Script) -> int:
     return 0
 
 
-def _print(script: Script, *, verbose: bool) -> int:
-    import signal
+class Signals:
+    """Ctrl-C and SIGTERM, which end a script; a second one ends the process at once."""
 
-    stopped = False
+    def __init__(self) -> None:
+        import signal
 
-    def stop(_number: int, _frame: object) -> None:
-        nonlocal stopped
-        stopped = True
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self.stopped = False
+        self._numbers = (signal.SIGINT, signal.SIGTERM)
+        for number in self._numbers:
+            signal.signal(number, self._stop)
+
+    def _stop(self, _number: int, _frame: object) -> None:
+        import signal
+
+        self.stopped = True
+        for number in self._numbers:
             signal.signal(number, signal.SIG_DFL)
 
-    def attached(count: int) -> None:
-        if verbose:
-            for line in script.attachments:
-                note(line)
-        for line in script.warnings:
-            note(line)
-        note(f"Tracing {count} probe{'s' if count != 1 else ''}... Hit Ctrl-C to end")
+    def wait(self, seconds: float) -> None:
+        """Wait so long, or until the end is asked for."""
+        end = time.monotonic() + seconds
+        while not self.stopped and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _PERIOD))
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    out = sys.stdout
+
+def tell_attached(script: Script, count: int, *, verbose: bool) -> None:
+    """Say that a script traces, and what it could not do."""
+    if verbose:
+        for line in script.attachments:
+            note(line)
+    for line in script.warnings:
+        note(line)
+    note(f"Tracing {count} probe{'s' if count != 1 else ''}... Hit Ctrl-C to end")
+
+
+def print_output(script: Script, *, verbose: bool) -> int:
+    """Run a script and print what it prints; its status."""
+    signals, out = Signals(), sys.stdout
     out.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
-    for text in script.output(lambda: stopped, attached=attached):
+    for text in script.output(
+        lambda: signals.stopped, attached=lambda count: tell_attached(script, count, verbose=verbose)
+    ):
         out.write(text)
         out.flush()
     for reason, count in script.last_dropped.items():

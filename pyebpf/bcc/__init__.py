@@ -1,0 +1,1 @@
+"""Specifications of bcc's argdist and trace, turned into scripts of bpftrace's language."""

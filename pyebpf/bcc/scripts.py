@@ -1,0 +1,296 @@
+"""Scripts of bpftrace's language that do what specifications of argdist and trace ask for.
+
+Expressions are C's. What bcc adds to C, and what differs between the two languages, is replaced: `$retval`,
+`$entry(x)`, `$latency`, names of parameters, `STRCMP`, and arguments' numbers, which bcc counts from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyebpf.bcc.specs import refused
+from pyebpf.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyebpf.bcc.specs import Distribution, Probe, Trace
+
+#: Attach points by kind: of the kernel, of a file.
+_PROVIDERS = {"p": ("kprobe", "uprobe"), "r": ("kretprobe", "uretprobe"), "t": ("tracepoint", ""), "u": ("", "usdt")}
+#: What bcc calls current values, by what bpftrace does. bcc's `$pid` is the thread's.
+_CURRENT = {
+    "$retval": "retval",
+    "$uid": "uid",
+    "$gid": "gid",
+    "$pid": "tid",
+    "$tgid": "pid",
+    "$cpu": "cpu",
+    "$comm": "comm",
+    "$ktime": "nsecs",
+    "$task": "curtask",
+    "NULL": "0",
+}
+_TOKEN = re.compile(
+    r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
+)
+_CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
+_INTEGERS = {
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "s8": "int8", "s16": "int16", "s32": "int32",
+    "s64": "int64", "char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16",
+    "int": "int32", "unsigned int": "uint32", "unsigned": "uint32", "long": "int64", "unsigned long": "uint64",
+    "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "ssize_t": "int64", "bool": "uint8",
+    "uint8_t": "uint8", "uint16_t": "uint16", "uint32_t": "uint32", "uint64_t": "uint64", "int8_t": "int8",
+    "int16_t": "int16", "int32_t": "int32", "int64_t": "int64", "pid_t": "int32", "uid_t": "uint32",
+    "gid_t": "uint32", "__u32": "uint32", "__u64": "uint64", "loff_t": "int64", "sector_t": "uint64",
+    "dev_t": "uint32", "umode_t": "uint16", "socklen_t": "uint32", "ulong": "uint64", "uint": "uint32",
+}  # fmt: skip
+#: printf's letters by trace's: %K and %U are names of functions.
+_SYMBOLS = {"K": "ksym", "U": "usym"}
+_CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<length>hh|h|ll|l|z|j|t)?(?P<letter>[A-Za-z%])")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What the probe at a function's entry has to keep: the map, and the expression."""
+
+    map: str
+    expression: str
+
+
+class Expressions:
+    """Expressions of one specification, translated; `entries` are those that its entry keeps."""
+
+    def __init__(self, text: str, probe: Probe, number: int) -> None:
+        self._text = text
+        self._probe = probe
+        self._number = number
+        self.entries: list[Entry] = []
+
+    def translated(self, expression: str, *, at_entry: bool = False) -> str:
+        """An expression of bcc's as one of bpftrace's."""
+        words = _TOKEN.findall(expression)
+        found, position = [], 0
+        while position < len(words):
+            word = words[position]
+            before = next((each for each in reversed(words[:position]) if not each.isspace()), "")
+            if word in ("@user", "@kernel"):
+                pass
+            elif word in ("$entry", "STRCMP"):
+                end = self._bracket(words, position + 1)
+                inner = "".join(words[position + 1 : end]).strip()[1:-1]
+                found.append(self._entry(inner) if word == "$entry" else self._strcmp(inner, at_entry=at_entry))
+                position = end
+                continue
+            elif word == "$latency":
+                found.append(f"(nsecs - {self._kept('nsecs')})")
+            elif word in _CURRENT:
+                found.append(_CURRENT[word])
+            elif word.startswith("$"):
+                names = ", ".join([*(each for each in _CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
+                raise refused(self._text, max(self._text.find(word), 0), f"{word} is none of {names}")
+            elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
+                found.append(self._name(word, at_entry=at_entry))
+            else:
+                found.append(word)
+            position += 1
+        return "".join(found)
+
+    def _bracket(self, words: Sequence[str], position: int) -> int:
+        """The place behind the bracket that closes the one that comes next."""
+        depth = 0
+        for index in range(position, len(words)):
+            depth += (words[index] == "(") - (words[index] == ")")
+            if depth == 0 and not words[index].isspace():
+                return index + 1 if words[index] == ")" else self._no_bracket()
+        return self._no_bracket()
+
+    def _no_bracket(self) -> int:
+        raise refused(self._text, 0, '$entry and STRCMP take values in parentheses: $entry(size), STRCMP("a", path)')
+
+    def _name(self, name: str, *, at_entry: bool) -> str:
+        """A bare name: a parameter, an argument by its number, or what the other language knows by it."""
+        probe = self._probe
+        argument = re.fullmatch(r"arg([1-9])", name)
+        if argument is not None:
+            self._is_there(name, at_entry=at_entry)
+            return f"arg{int(argument[1]) - 1}"
+        for position, parameter in enumerate(probe.parameters or ()):
+            if parameter.name == name:
+                self._is_there(name, at_entry=at_entry)
+                return f"({cast(parameter.type)}arg{position})"
+        return name
+
+    def _is_there(self, name: str, *, at_entry: bool) -> None:
+        if self._probe.kind == "r" and not at_entry:
+            raise refused(
+                self._text, max(self._text.find(name), 0), f"{name} is gone when the function returns: $entry({name})"
+            )
+
+    def _strcmp(self, inner: str, *, at_entry: bool) -> str:
+        text, comma, value = inner.partition(",")
+        if not comma or not text.strip().startswith('"'):
+            raise refused(self._text, max(self._text.find("STRCMP"), 0), 'write STRCMP("text", value)')
+        return f"(str({self.translated(value.strip(), at_entry=at_entry)}) == {text.strip()})"
+
+    def _entry(self, inner: str) -> str:
+        return self._kept(self.translated(inner.strip(), at_entry=True))
+
+    def _kept(self, expression: str) -> str:
+        if self._probe.kind != "r":
+            raise refused(self._text, 0, "$latency and $entry(x) are for the return of a function: r:FILE:FUNCTION")
+        kept = next((each for each in self.entries if each.expression == expression), None)
+        if kept is None:
+            kept = Entry(f"@entry{self._number}_{len(self.entries)}", expression)
+            self.entries.append(kept)
+        return f"{kept.map}[tid]"
+
+    def wrapped(self, body: str, condition: str) -> str:
+        """The probes of the specification: `body` where the condition holds."""
+        place = attach_point(self._probe)
+        if not self.entries:
+            return f"{place} {{ {guarded(condition, body)} }}\n"
+        kept = " ".join(f"{each.map}[tid] = {each.expression};" for each in self.entries)
+        gone = " ".join(f"delete({each.map}, tid);" for each in self.entries)
+        begun = " && ".join(f"has_key({each.map}, tid)" for each in self.entries)
+        entry = place.replace("ret", "", 1)
+        return f"{entry} {{ {kept} }}\n{place} {{ if ({begun}) {{ {guarded(condition, body)} {gone} }} }}\n"
+
+
+def cast(type_: str) -> str:
+    """The cast for a C type, "" where it changes nothing."""
+    plain = " ".join(type_.replace("*", " * ").split())
+    words = [word for word in plain.split() if word not in ("const", "volatile", "__user")]
+    plain = " ".join(words)
+    if plain in _INTEGERS:
+        return f"({_INTEGERS[plain]})"
+    if plain.endswith("*"):
+        target = plain.removesuffix("*").strip()
+        return f"({_INTEGERS.get(target, target)} *)" if target not in ("void", "char") else ""
+    return f"({plain})"
+
+
+def guarded(condition: str, body: str) -> str:
+    """Statements that run where a condition holds; "" is always."""
+    return f"if ({condition}) {{ {body} }}" if condition else body
+
+
+def attach_point(probe: Probe) -> str:
+    """Where the probe is attached, as bpftrace writes it."""
+    of_kernel, of_file = _PROVIDERS[probe.kind]
+    if probe.kind == "t" or not probe.where:
+        return f"{of_kernel}:{probe.where}:{probe.name}" if probe.where else f"{of_kernel}:{probe.name}"
+    return f"{of_file}:{probe.where}:{probe.name}"
+
+
+def _typed(type_: str, value: str) -> str:
+    if " ".join(type_.split()) in _CHARACTER_TYPES:
+        return f"str({value})"
+    return f"({cast(type_)}({value}))" if cast(type_) else value
+
+
+def distribution_script(
+    specs: Sequence[tuple[str, Distribution]], *, pid: int | None = None, strings: int | None = None
+) -> str:
+    """A script for specifications of argdist, each with "hist" or "count": the maps are `@spec0`, `@spec1`, …."""
+    parts = list(_settings(strings))
+    for number, (function, spec) in enumerate(specs):
+        expressions = Expressions(spec.text, spec.probe, number)
+        conditions = [f"pid == {pid}"] if pid is not None else []
+        if spec.filter:
+            conditions.append(f"({expressions.translated(spec.filter)})")
+        values = [
+            _typed(type_, expressions.translated(each))
+            for type_, each in zip(spec.types, spec.expressions, strict=True)
+        ]
+        if function == "hist":
+            if len(values) != 1:
+                raise refused(spec.text, 0, "-H takes one expression: TYPE:EXPRESSION")
+            body = f"@spec{number} = hist({values[0]});"
+        else:
+            key = f"[{', '.join(values)}]" if values else ""
+            body = f"@spec{number}{key} = count();"
+        parts.append(expressions.wrapped(body, " && ".join(conditions)))
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """Options of trace: whose events, what is printed of each, after how many it ends."""
+
+    pid: int | None = None
+    tid: int | None = None
+    time: bool = False
+    cpu: bool = False
+    kernel_stack: bool = False
+    user_stack: bool = False
+    most: int | None = None
+    strings: int | None = None
+
+
+def trace_script(specs: Sequence[Trace], options: TraceOptions) -> str:
+    """A script for specifications of trace: a line for each event."""
+    parts = list(_settings(options.strings))
+    columns = [("%-7s", "PID"), ("%-7s", "TID"), ("%-15s", "COMM"), ("%-16s", "FUNC")]
+    values = ["pid", "tid", "comm"]
+    if options.cpu:
+        columns.insert(0, ("%-3s", "CPU"))
+        values.insert(0, "cpu")
+    if options.time:
+        columns.insert(0, ("%-8s", "TIME"))
+        values.insert(0, 'strftime("%H:%M:%S", nsecs)')
+    heading = " ".join(f"{layout[:1]}{layout[1:-1]}s" for layout, _ in columns)
+    names = ", ".join(f'"{name}"' for _, name in columns)
+    parts.append(f'BEGIN {{ printf("{heading} -\\n", {names}); }}\n')
+    row = " ".join(layout if name in ("TIME", "COMM", "FUNC") else layout[:-1] + "d" for layout, name in columns)
+    for number, spec in enumerate(specs):
+        expressions = Expressions(spec.text, spec.probe, number)
+        conditions = [f"{name} == {value}" for name, value in (("pid", options.pid), ("tid", options.tid)) if value]
+        if spec.predicate:
+            conditions.append(expressions.translated(spec.predicate))
+        layout, given = _format(spec, expressions)
+        shown = f'"{spec.probe.name}"'
+        body = f'printf("{row} {layout}\\n", {", ".join([*values, shown, *given])});'
+        if options.kernel_stack:
+            body += ' printf("%s\\n", kstack);'
+        if options.user_stack:
+            body += ' printf("%s\\n", ustack);'
+        if options.most is not None:
+            body += f" @events++; if (@events == {options.most}) {{ exit(); }}"
+        parts.append(expressions.wrapped(body, " && ".join(conditions)))
+    return "".join(parts)
+
+
+def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
+    """The layout of a line's end and its values: `%s` reads a text, `%K` and `%U` are names of functions."""
+    values = list(spec.expressions)
+    given: list[str] = []
+
+    def replaced(found: re.Match[str]) -> str:
+        letter = found["letter"]
+        if letter == "%":
+            return "%%"
+        if len(given) >= len(values):
+            raise refused(spec.text, max(spec.text.find('"'), 0), f"no value is left for {found[0]}")
+        value = expressions.translated(values[len(given)])
+        if letter == "s":
+            given.append(f"str({value})" if value != "comm" else value)
+            return f"%{found['flags']}s"
+        if letter in _SYMBOLS:
+            given.append(f"{_SYMBOLS[letter]}({value})")
+            return f"%{found['flags']}s"
+        given.append(value)
+        return found[0]
+
+    layout = _CONVERSION.sub(replaced, spec.format)
+    if len(given) < len(values):
+        raise refused(spec.text, max(spec.text.rfind(values[-1]), 0), "nothing prints this value: give its %d, %s, …")
+    return layout, given
+
+
+def _settings(strings: int | None) -> Iterator[str]:
+    settings = ["print_maps_on_exit = false"]
+    if strings is not None:
+        settings.append(f"max_strlen = {strings}")
+    yield f"config = {{ {'; '.join(settings)} }}\n"

@@ -1,0 +1,156 @@
+"""Specifications of argdist and trace, and the scripts that they become."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
+from pyebpf.bcc.specs import parse_distribution, parse_trace
+from pyebpf.bpftrace.parser import parse
+from pyebpf.errors import InvalidValue
+
+#: Specifications of argdist, by the script of `-C`.
+COUNTED = {
+    "t:block:block_rq_issue():u32:args->bytes": (
+        "tracepoint:block:block_rq_issue { @spec0[((uint32)(args->bytes))] = count(); }"
+    ),
+    "p::tcp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size):size_t:size": (
+        "kprobe:tcp_sendmsg { @spec0[((uint64)(((uint64)arg2)))] = count(); }"
+    ),
+    "r::tcp_recvmsg():int:$retval:$retval>0": (
+        "kretprobe:tcp_recvmsg { if ((retval>0)) { @spec0[((int32)(retval))] = count(); } }"
+    ),
+    "p:c:write(int fd):int:fd#files": "uprobe:c:write { @spec0[((int32)(((int32)arg0)))] = count(); }",
+    "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
+    "p:c:free()": "uprobe:c:free { @spec0 = count(); }",
+    "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int32)(arg0))] = count(); }",
+    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[str(comm), ((uint64)(tid))] = count(); }",
+    "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int32)(((int32)arg0) > 1 ? ((int32)arg0) : 0))] = count(); }",
+    'p::f(char *a):u8:1:STRCMP("x:y", a)': (
+        'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((uint8)(1))] = count(); } }'
+    ),
+    "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((uint16)(((struct sock *)arg0)->sk_num))] = count(); }",
+    "r:c:malloc(size_t size):u64:$entry(size):$latency > 100": (
+        "uprobe:c:malloc { @entry0_0[tid] = nsecs; @entry0_1[tid] = ((uint64)arg0); }\n"
+        "uretprobe:c:malloc { if (has_key(@entry0_0, tid) && has_key(@entry0_1, tid)) { "
+        "if (((nsecs - @entry0_0[tid]) > 100)) { @spec0[((uint64)(@entry0_1[tid]))] = count(); } "
+        "delete(@entry0_0, tid); delete(@entry0_1, tid); } }"
+    ),
+}
+ROW = 'printf("%-7d %-7d %-15s %-16s '
+#: Specifications of trace, by the probe of the script.
+TRACED = {
+    "do_sys_open": f'kprobe:do_sys_open {{ {ROW}\\n", pid, tid, comm, "do_sys_open"); }}',
+    'c:open (arg2 == 42) "%s %d", arg1, arg2': (
+        f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}%s %d\\n", pid, tid, comm, "open", str(arg0), arg1); }} }}'
+    ),
+    'r::vfs_read (retval < 0) "err %d", retval': (
+        f'kretprobe:vfs_read {{ if ((retval < 0)) {{ {ROW}err %d\\n", pid, tid, comm, "vfs_read", retval); }} }}'
+    ),
+    't:block:block_rq_complete "sectors=%d", args->nr_sector': (
+        f'tracepoint:block:block_rq_complete {{ {ROW}sectors=%d\\n", pid, tid, comm, "block_rq_complete", '
+        "args->nr_sector); }"
+    ),
+    'p::f(struct timespec *ts) "%lld ns 100%%", ts->tv_nsec': (
+        f'kprobe:f {{ {ROW}%lld ns 100%%\\n", pid, tid, comm, "f", ((struct timespec *)arg0)->tv_nsec); }}'
+    ),
+    'u:pthread:pthread_create "%U %K", arg3, arg2': (
+        f'usdt:pthread:pthread_create {{ {ROW}%s %s\\n", pid, tid, comm, "pthread_create", usym(arg2), ksym(arg1)); }}'
+    ),
+    'r:c:fopen (STRCMP("a b", $entry(arg1)))': (
+        "uprobe:c:fopen { @entry0_0[tid] = arg0; }\n"
+        'uretprobe:c:fopen { if (has_key(@entry0_0, tid)) { if (((str(@entry0_0[tid]) == "a b"))) { '
+        f'{ROW}\\n", pid, tid, comm, "fopen"); }} delete(@entry0_0, tid); }} }}'
+    ),
+}  # fmt: skip
+#: What is refused: the message, and what the caret is under.
+REFUSED = {
+    "x:y:z()": ("write p:FILE:FUNCTION()", "x"),
+    "p::f(": ("this ( is not closed", "("),
+    "p::f():int": ("write TYPE:EXPRESSION", "i"),
+    "p::f():int,int:1": ("2 types, and 1 expressions", "i"),
+    "p::f():int:": ("a type or an expression is empty", "i"),
+    "p::f():int:1:": ("this filter is empty", ""),
+    "p::f(int):int:1": ("a parameter is a type and a name, and 'int' is not", "f"),
+    "p::():int:1": ("name the entry of a function", "("),
+    "t::f():int:1": ("name the tracepoint's category", "f"),
+    "r::f(int a):int:a": ("a is gone when the function returns: $entry(a)", "a"),
+    "p::f():int:$latency": ("$latency and $entry(x) are for the return of a function", "p"),
+    "p::f():int:$nothing": ("$nothing is none of $retval", "$"),
+    'p::f():int:STRCMP(1, "a")': ('write STRCMP("text", value)', "S"),
+    'p::f():char*:"open': ("this quotation is not closed", '"'),
+    "p::f():int:)": ("this ) closes nothing", ")"),
+}
+REFUSED_TRACES = {
+    'f "%d"': ("no value is left for %d", '"'),
+    'f "x", arg1': ("nothing prints this value", "a"),
+    'f "%d",': ("an expression is missing here", ""),
+    'f "%d" arg1': ("behind the text in quotes come values, each after a comma", '"'),
+    "x:a:b": ("'x' is no kind of probe", "x"),
+}
+
+
+def script_of(text):
+    """The script of a specification of either command."""
+    if text in REFUSED:
+        return distribution_script([("count", parse_distribution(text))])
+    return trace_script([parse_trace(text)], TraceOptions())
+
+
+def probes(script):
+    """A script without its settings and its heading."""
+    return "".join(
+        line for line in script.splitlines(keepends=True) if not line.startswith(("config", "BEGIN"))
+    ).rstrip("\n")
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_counts(text):
+    """A specification is a probe that counts by its values; what is made parses."""
+    script = distribution_script([("count", parse_distribution(text))])
+    assert probes(script) == COUNTED[text]
+    parse(script, "<argdist>")
+
+
+@pytest.mark.parametrize("text", TRACED)
+def test_lines(text):
+    """A specification is a probe that prints a line; what is made parses."""
+    script = trace_script([parse_trace(text)], TraceOptions())
+    assert probes(script) == TRACED[text]
+    parse(script, "<trace>")
+
+
+def test_several_and_options():
+    """Each has a map of its own; a process is chosen before the filter."""
+    specs = [
+        ("hist", parse_distribution("r::f():int:$retval:$retval>0#bytes")),
+        ("count", parse_distribution("p::g()")),
+    ]
+    assert specs[0][1].label == "bytes"
+    assert probes(distribution_script(specs, pid=7)).splitlines() == [
+        "kretprobe:f { if (pid == 7 && (retval>0)) { @spec0 = hist(((int32)(retval))); } }",
+        "kprobe:g { if (pid == 7) { @spec1 = count(); } }",
+    ]
+    options = TraceOptions(pid=7, tid=8, time=True, cpu=True, kernel_stack=True, user_stack=True, most=3, strings=200)
+    script = trace_script([parse_trace("f")], options)
+    assert probes(script) == (
+        'kprobe:f { if (pid == 7 && tid == 8) { printf("%-8s %-3d %-7d %-7d %-15s %-16s \\n", '
+        'strftime("%H:%M:%S", nsecs), cpu, pid, tid, comm, "f"); printf("%s\\n", kstack); printf("%s\\n", ustack); '
+        "@events++; if (@events == 3) { exit(); } } }"
+    )
+    assert "max_strlen = 200" in script
+    parse(script, "<trace>")
+    with pytest.raises(InvalidValue, match="-H takes one expression"):
+        distribution_script([("hist", parse_distribution("p::f()"))])
+
+
+@pytest.mark.parametrize("text", [*REFUSED, *REFUSED_TRACES])
+def test_what_is_no_specification_is_refused_at_its_place(text):
+    """The caret stands below the part at fault; at the end below nothing."""
+    message, below = (REFUSED | REFUSED_TRACES)[text]
+    with pytest.raises(InvalidValue) as caught:
+        script_of(text)
+    told, shown, caret = str(caught.value).split("\n")
+    assert message in told
+    assert shown == f"    {text}"
+    assert shown[len(caret) - 1 :][:1] == below

@@ -1,0 +1,90 @@
+"""pyebpf argdist and trace with bcc's specifications: calls of this process and of a program, counted exactly."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from tests.support.command import pyebpf, running
+from tests.support.needs import needs, needs_functions
+from tests.support.system_calls import NO_PROCESS, getpgid, getppid
+from tests.support.traced import Traced, binary
+
+CALLS = 23
+MINE = ("-p", str(os.getpid()))
+
+
+def test_values_of_a_tracepoint_and_their_histogram():
+    """Each value with its count, the most frequent last; another specification of the same command in its own map."""
+    with running(
+        "argdist", *MINE, "-C", "t:syscalls:sys_enter_getpgid():int:args->pid#ids", "-H",
+        "t:syscalls:sys_exit_getpgid():long:-args->ret:args->ret < 0", "600",
+    ) as tool:  # fmt: skip
+        getpgid(5, 7, 7)
+        tool.stop()
+    lines = tool.out.splitlines()
+    assert re.fullmatch(r"\[\d\d:\d\d:\d\d\]", lines[0])
+    assert lines[1:4] == ["ids", f"[{NO_PROCESS + 5}]: 1", f"[{NO_PROCESS + 7}]: 2"]
+    assert lines[4] == "t:syscalls:sys_exit_getpgid():long:-args->ret:args->ret < 0"
+    assert lines[5].split() == ["[2,", "4)", "3", "|" + 52 * "@" + "|"]  # ESRCH
+
+
+def test_intervals_begin_anew():
+    """What one summary had is not in the next; with -c it is."""
+    with running("argdist", *MINE, "-C", "t:syscalls:sys_enter_getppid()", "600") as tool:
+        getppid(CALLS)
+        tool.stop()
+    assert tool.out.splitlines()[1:] == ["t:syscalls:sys_enter_getppid()", str(CALLS)]
+    done = pyebpf("argdist", "-C", "t:syscalls:sys_enter_getppid()", "0.1", "3")
+    assert done.stdout.count("t:syscalls:sys_enter_getppid()\n") == 3
+
+
+def test_arguments_and_results_of_a_function_of_a_file():
+    """A parameter by its name in the signature, the result, and the parameter behind the return."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", f"p:{path}:negative(int a):int,int:a,a % 2#arguments",
+        "-C", f"r:{path}:negative(int a):int:$retval:$entry(a) > 1 && $latency > 0#results",
+    )  # fmt: skip
+    with Traced(path) as traced, running("argdist", *specs, "600") as tool:
+        traced.tell("negative 4")
+        traced.tell("negative 3")
+        tool.stop()
+    assert tool.out.splitlines()[1:] == [
+        "arguments", "[4, 0]: 1", "[1, 1]: 2", "[2, 0]: 2", "[3, 1]: 2",
+        "results", "[-4]: 1", "[-3]: 2", "[-2]: 2",
+    ]  # fmt: skip
+
+
+def test_lines_of_events():
+    """A heading, and a line for each with who made it, in order; the predicate leaves out others."""
+    spec = f't:syscalls:sys_enter_getpgid (args->pid > {NO_PROCESS + 1}) "id %d%%", args->pid'
+    with running("trace", *MINE, spec) as tool:
+        getpgid(1, 2, 3)
+        tool.stop()
+    heading, *lines = tool.out.rstrip("\n").splitlines()
+    assert heading.split() == ["PID", "TID", "COMM", "FUNC", "-"]
+    assert [line.split()[0] for line in lines] == [str(os.getpid())] * 2
+    assert [line.split()[-3:] for line in lines] == [
+        ["sys_enter_getpgid", "id", f"{NO_PROCESS + number}%"] for number in (2, 3)
+    ]
+
+
+def test_a_function_of_the_kernel():
+    """By its arguments' names, which BTF has."""
+    needs_functions()
+    done = pyebpf("trace", "-M", "1", 'vfs_open(struct path *path) "%s", path->dentry->d_name.name')
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1].split()[3] == "vfs_open"
+
+
+def test_what_is_refused():
+    """A specification that is none with a caret; one that the kernel has nothing for in a line."""
+    done = pyebpf("argdist", "-C", "x:y:z()")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[1:3] == ["    x:y:z()", "    ^"]
+    done = pyebpf("trace", "t:syscalls:no_such")
+    assert done.returncode == 1
+    assert "no_such" in done.stderr
+    assert pyebpf("argdist").returncode == 2
