@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate import maps
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
@@ -17,6 +16,7 @@ from pyebpf.bpftrace.translate.expressions import (
     number,
     perform,
 )
+from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.values import Integer, Unknown
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
 from pyebpf.builder.values.integers import Int
@@ -139,9 +139,7 @@ def _iteration(s: Scope, node: ast.While, loop: Any) -> None:
 
 def _for(s: Scope, node: ast.For) -> None:
     if not isinstance(node.over, ast.Range):
-        table = s.script.maps.table(node.over)
-        if isinstance(table, Gathered) or table is not None:
-            raise s.error("a loop over a map is not supported yet: print() shows it, and Python reads it", node)
+        for_map(s, node, node.over)
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
     p = s.p
