@@ -44,3 +44,23 @@ def test_a_loop_over_counts_is_refused() -> None:
     """Their parts are put together by user space."""
     with pytest.raises(CompileError, match=r"a loop over @c, which count\(\) fills, is not supported yet"):
         Script("BEGIN { @c[1] = count(); for ($kv : @c) { print($kv.0); } }").compile(FakeTarget())
+
+
+def test_a_while_is_left_by_break_without_a_drop() -> None:
+    """Only a loop that goes on at the limit is counted."""
+    from tests.support.scripts import printed_by
+
+    script = Script("BEGIN { $i = 0; while ($i < 100) { $i++; if ($i == 50) { break; } } print($i); }")
+    found: dict[str, int] = {}
+    assert printed_by(script, lambda _: found.update(script.dropped)) == "50\n"
+    assert found == {}
+
+
+def test_a_while_that_goes_on_is_cut_off_and_counted() -> None:
+    """After 1024 iterations on kernels that do not end loops themselves."""
+    from tests.support.scripts import printed_by
+
+    script = Script("BEGIN { $i = 0; while (1) { $i++; } print($i); }")
+    found: dict[str, int] = {}
+    assert printed_by(script, lambda _: found.update(script.dropped)) == "1024\n"
+    assert found == {"loop cut off by the kernel's limit": 1}
