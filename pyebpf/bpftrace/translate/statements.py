@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
 
-#: Iterations of a `while` where the kernel does not end loops by itself: one that goes on is left, and counted as a drop.
+#: Iterations of a `while` where the kernel does not end loops itself: one that goes on is left, and counted as a drop.
 MAX_ITERATIONS = 1024
 #: Copies that `unroll` makes at most.
 MAX_UNROLL = 100
