@@ -199,3 +199,12 @@ def test_arrays_of_text_are_joined() -> None:
 
     assert printed(f"{OPEN} {{ join(args.filename); }}", events) == "ls -l /\n"
     assert printed(f'{OPEN} {{ join(args.filename, ","); }}', events) == "ls,-l,/\n"
+
+
+def test_counts_and_sums_are_read_in_probes() -> None:
+    """All processors' parts put together; what is missing is 0."""
+    text = printed(
+        'BEGIN { @c = count(); @c = count(); @s["a"] = sum(-5); @s["a"] = sum(2); '
+        'if (@c > 1) { printf("%d %d %d", @c + 1, @s["a"], @s["b"] + 0); } clear(@c); clear(@s); }'
+    )
+    assert text == "3 -3 0"
