@@ -147,7 +147,7 @@ class _Names:
         self._script = script
 
     def kernel_stack(self, number: int, limit: int, mode: str) -> str:
-        frames = self._script.stacks.kernel(number)
+        frames = self._script.stacks.kernel(number, tracer=True)
         return _stack_text(frames[:limit], mode, kernel=True)
 
     def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
@@ -178,7 +178,7 @@ class _Names:
 
 def _symbol(frame: Frame) -> str:
     if not frame.name:
-        return f"{frame.address:#x}"
+        return f"{frame.address:#x}" if frame.address else "0"
     return frame.name if not frame.offset else f"{frame.name}+{frame.offset}"
 
 

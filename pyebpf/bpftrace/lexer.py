@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.source import Source
 
-_LAYOUT = r"(?:\s+|//[^\n]*|/\*[\s\S]*?\*/)*"
+# Atomic and possessive: what was skipped is not tried in other lengths when something else is missing behind it.
+_LAYOUT = r"(?>\s+|//[^\n]*|/\*[\s\S]*?\*/)*+"
 _STRING = r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 _skip = re.compile(_LAYOUT, re.ASCII).match
 _find_tokens = re.compile(

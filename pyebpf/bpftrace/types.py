@@ -68,8 +68,8 @@ class Types(Cursor):
             name, keyword = self.expect_name("a type", "here"), ""
             if word in _WORDS:
                 while tokens[self.index] in _WORDS:
-                    name += " " + tokens[self.index]
                     self.index += 1
+                name = " ".join(tokens[first : self.index])
         end = self.ends[self.index - 1]
         self._skip_qualifiers()
         return ast.TypeName(self.starts[first], end, name, keyword)

@@ -177,3 +177,34 @@ def test_a_map_may_be_declared() -> None:
     text = printed_by(script, lambda _: found.update(script.dropped))
     assert text == "@n[1]: 1\n@n[2]: 2\n"
     assert found == {"@n: map full": 1}
+
+
+def test_bytes_and_addresses() -> None:
+    """`buf` with what cannot be printed by its code, `ntop` of numbers, times of the day."""
+    text = printed(
+        'BEGIN { printf("%r|%rx|%rh ", buf("a\x01c", 3), buf("ab", 2), buf("ab", 2)); '
+        'printf("%s %s ", ntop(2, 0x0100007f), ntop(10, 0)); print(ksym(0)); printf("%s", strftime("%Y", nsecs)); }'
+    )
+    assert text.partition("\n")[0] == "a\\x01c|\\x61\\x62|61 62 127.0.0.1 :: 0"
+    assert len(text.partition("\n")[2]) == 4
+
+
+def test_arrays_of_text_are_joined() -> None:
+    """`join(argv)`, by spaces or what is given."""
+    from struct import pack
+
+    def events(kernel: Simulation) -> None:
+        words = [kernel.user(word) for word in ("ls", "-l", "/")]
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=pack("<4Q", *words, 0))
+
+    assert printed(f"{OPEN} {{ join(args.filename); }}", events) == "ls -l /\n"
+    assert printed(f'{OPEN} {{ join(args.filename, ","); }}', events) == "ls,-l,/\n"
+
+
+def test_counts_and_sums_are_read_in_probes() -> None:
+    """All processors' parts put together; what is missing is 0."""
+    text = printed(
+        'BEGIN { @c = count(); @c = count(); @s["a"] = sum(-5); @s["a"] = sum(2); '
+        'if (@c > 1) { printf("%d %d %d", @c + 1, @s["a"], @s["b"] + 0); } clear(@c); clear(@s); }'
+    )
+    assert text == "3 -3 0"

@@ -14,9 +14,11 @@ from pyebpf.module.body import Body
 if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
     from pyebpf.bpftrace.translate.script import Script
+    from pyebpf.bpftrace.translate.values import Value
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
     from pyebpf.errors import CompileError, Location
+    from pyebpf.maps.for_each import ForEachLoop
 
 
 #: Probes that `-p` limits by a test: the others are limited by the kernel, or are of no process.
@@ -33,6 +35,9 @@ class Scope:
         self.variables = p.analysis(Variables)
         self.storage = Storage(p, self.variables)
         self.loops: list[Loop] = []
+        #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
+        self.map_loops: list[ForEachLoop] = []
+        self.bound: dict[str, Value] = {}
         #: The first place where a variable is read that nothing has been assigned to.
         self.unknown: CompileError | None = None
 
@@ -43,6 +48,9 @@ class Scope:
     def leave(self) -> None:
         """Return from the program."""
         p = self.p
+        if self.map_loops:
+            p.b.jump(self.map_loops[-1].returned)
+            return
         result = p.program_context.default_return(p.program_type)
         p.b.ret(p.b.const(result or 0))
 

@@ -8,12 +8,14 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, is_unknown, read_stored
 from pyebpf.bpftrace.value_types import Aggregate, Number
+from pyebpf.builder.available import need_helper
+from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary, zero
-from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
 from pyebpf.types import S64, U64
-from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM
+from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_PERCPU_ELEM
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -60,7 +62,7 @@ def read(s: Scope, node: Target) -> Value:
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
     if isinstance(table, Gathered):
-        return read_gathered(s, table, node)
+        return read_gathered(s, table, key, node)
     entry = table._find(s.p, operand_of(s, key))
     return entry_value(s, table, entry)
 
@@ -86,13 +88,29 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
     return read_stored(p, type_, Lvalue(slot=slot, owner=table.name, writable=False))
 
 
-def read_gathered(s: Scope, table: Gathered, node: ast.Node) -> Value:
-    """Refuse: the processors' parts are put together by user space."""
-    raise s.error(
-        f"reading {table.name}, which {table.value_type.kind}() fills, in a probe is not supported yet: print() shows "
-        "it; to compute with a count, write @x++ in place of @x = count()",
-        node,
-    )
+def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
+    """A count or a sum of all processors' parts; what else functions gather is put together by user space."""
+    p, kind = s.p, table.value_type.kind
+    if kind not in ("count", "sum"):
+        raise s.error(
+            f"reading {table.name}, which {kind}() fills, in a probe is not supported yet: print() shows it", node
+        )
+    need_helper(p, "map_lookup_percpu_elem", f"reading {table.name} in a probe", "count by @x++, or print() the map")
+    b, spec = p.b, table.spec
+    assert spec.key is not None
+    total = b.variable(hint="total")
+    b.write(total, b.const(0))
+    handle = b.emit(Op.MAP, symbol=p.use_map(spec))
+    with temporary(p, spec.key.size) as slot:
+        place = b.slot_address(slot)
+        p.store_value(place, 0, spec.key, operand_of(s, key))
+        with range_loop(p, 0, p.target.possible_cpus, 1, [total]) as (_, cpu):
+            entry = b.call(MAP_LOOKUP_PERCPU_ELEM, handle, place, cpu.value, result=Register.POINTER)
+            with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
+                so_far = b.read(total)
+                assert so_far is not None
+                b.write(total, b.binary(Op.ADD, so_far, b.load(entry, 0, 8)))
+    return Integer(b.read_final(total), signed=table.value_type.signed)
 
 
 def has_entry(s: Scope, node: Target) -> Test | None:
@@ -148,7 +166,9 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
     if isinstance(table, Gathered):
-        return read_gathered(s, table, node)
+        raise s.error(
+            f"{table.name} is filled by {table.value_type.kind}() elsewhere: write that here, too, or count by ++", node
+        )
     at = operand_of(s, key)
     if isinstance(table.value_type, Number) and operator in ("+", "-", "|", "&", "^") and not wanted:
         if operator == "-":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate import maps
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
@@ -17,9 +16,14 @@ from pyebpf.bpftrace.translate.expressions import (
     number,
     perform,
 )
+from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.values import Integer, Unknown
-from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
+from pyebpf.builder.drop_counters import count_drop
+from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.builder.values.integers import Int
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
 
-#: Iterations of a loop that the kernel does not end by itself.
+#: Iterations of a `while` where the kernel does not end loops itself: one that goes on is left, and counted as a drop.
 MAX_ITERATIONS = 1024
 #: Copies that `unroll` makes at most.
 MAX_UNROLL = 100
@@ -122,9 +126,25 @@ def _while(s: Scope, node: ast.While) -> None:
         with limited_loop(p) as loop:
             _iteration(s, node, loop)
         return
-    carried = list(b.environment.values)
-    with counted_loop(p, MAX_ITERATIONS, carried) as loop:
-        _iteration(s, node, loop)
+    counter = b.variable(hint="iteration")
+    b.write(counter, b.const(0))
+    left = Join("loop left")
+    with b.loop(list(b.environment.values)):
+        done = b.read(counter)
+        assert done is not None
+        inside, spent, again = Join("body"), Join("cut off"), Join("next iteration")
+        b.branch(Compare(Relation.ULT, done, b.const(MAX_ITERATIONS)), inside, spent)
+        b.start(spent)
+        count_drop(p, CUT_OFF)
+        b.jump(left)
+        b.start(inside)
+        _iteration(s, node, Loop(left, again))
+        b.jump(again)
+        b.start(again)
+        if b.reachable:
+            b.write(counter, b.binary(Op.ADD, done, b.const(1)))
+    b.start(left)
+    b.forget(counter)
 
 
 def _iteration(s: Scope, node: ast.While, loop: Any) -> None:
@@ -139,9 +159,7 @@ def _iteration(s: Scope, node: ast.While, loop: Any) -> None:
 
 def _for(s: Scope, node: ast.For) -> None:
     if not isinstance(node.over, ast.Range):
-        table = s.script.maps.table(node.over)
-        if isinstance(table, Gathered) or table is not None:
-            raise s.error("a loop over a map is not supported yet: print() shows it, and Python reads it", node)
+        for_map(s, node, node.over)
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
     p = s.p

@@ -46,6 +46,10 @@ class Storage:
                 slot = self._slots[name] = b.slot(size, name=name)
                 zero(self._p, b.slot_address(slot), 0, size)
 
+    def numbers(self) -> list[Variable]:
+        """The variables that have a value here."""
+        return [each for each in self._numbers.values() if self._p.b.read(each) is not None]
+
     def type_of(self, name: str) -> ValueType | None:
         """The type of a variable; None if nothing was assigned to it."""
         return self._types.get(name)

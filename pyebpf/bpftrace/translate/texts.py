@@ -108,6 +108,8 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     if isinstance(value, Unknown):
         return value
     p, most = s.p, s.script.settings.max_strlen
+    if isinstance(value, Text):
+        return _bytes_of(s, value, node)
     if len(node.arguments) == 2:
         length = number(s, node.arguments[1])
     elif isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
@@ -136,6 +138,23 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     b.store(place, 0, found, 4)
     probe_read(p, space_of(s, value), b.slot_address(slot, 4), size, address)
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), storage))
+
+
+def _bytes_of(s: Scope, value: Text, node: ast.Call) -> Value:
+    """`buf(text, n)`: the first n bytes of a string, with those behind its end."""
+    from pyebpf.bpftrace.translate.expressions import known_number
+
+    p, b = s.p, s.p.b
+    wanted = known_number(s, node.arguments[1]) if len(node.arguments) == 2 else value.size
+    if wanted < 1:
+        raise s.error("buf() takes a length above 0", node)
+    type_ = Buffer(wanted)
+    slot = b.slot(-(-type_.storage.size // 8) * 8, name="buf")
+    place = b.slot_address(slot)
+    zero(p, place, 0, slot.size)
+    b.store(place, 0, b.const(wanted), 4)
+    copy(p, place, 4, *value.kept(p).lvalue.address(p), min(wanted, value.size))
+    return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), type_.storage))
 
 
 def _ntop(s: Scope, node: ast.Call) -> Value:
