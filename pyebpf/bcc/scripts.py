@@ -36,16 +36,6 @@ _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
 )
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
-_INTEGERS = {
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "s8": "int8", "s16": "int16", "s32": "int32",
-    "s64": "int64", "char": "int8", "unsigned char": "uint8", "short": "int16", "unsigned short": "uint16",
-    "int": "int32", "unsigned int": "uint32", "unsigned": "uint32", "long": "int64", "unsigned long": "uint64",
-    "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "ssize_t": "int64", "bool": "uint8",
-    "uint8_t": "uint8", "uint16_t": "uint16", "uint32_t": "uint32", "uint64_t": "uint64", "int8_t": "int8",
-    "int16_t": "int16", "int32_t": "int32", "int64_t": "int64", "pid_t": "int32", "uid_t": "uint32",
-    "gid_t": "uint32", "__u32": "uint32", "__u64": "uint64", "loff_t": "int64", "sector_t": "uint64",
-    "dev_t": "uint32", "umode_t": "uint16", "socklen_t": "uint32", "ulong": "uint64", "uint": "uint32",
-}  # fmt: skip
 #: printf's letters by trace's: %K and %U are names of functions.
 _SYMBOLS = {"K": "ksym", "U": "usym"}
 _CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<length>hh|h|ll|l|z|j|t)?(?P<letter>[A-Za-z%])")
@@ -159,16 +149,9 @@ class Expressions:
 
 
 def cast(type_: str) -> str:
-    """The cast for a C type, "" where it changes nothing."""
-    plain = " ".join(type_.replace("*", " * ").split())
-    words = [word for word in plain.split() if word not in ("const", "volatile", "__user")]
-    plain = " ".join(words)
-    if plain in _INTEGERS:
-        return f"({_INTEGERS[plain]})"
-    if plain.endswith("*"):
-        target = plain.removesuffix("*").strip()
-        return f"({_INTEGERS.get(target, target)} *)" if target not in ("void", "char") else ""
-    return f"({plain})"
+    """The cast for a C type; "" for addresses of characters, and of nothing known, which are numbers."""
+    words = [word for word in type_.replace("*", " * ").split() if word not in ("const", "volatile", "__user")]
+    return "" if words in (["char", "*"], ["void", "*"]) else f"({' '.join(words)})"
 
 
 def guarded(condition: str, body: str) -> str:

@@ -12,28 +12,28 @@ from pyebpf.errors import InvalidValue
 #: Specifications of argdist, by the script of `-C`.
 COUNTED = {
     "t:block:block_rq_issue():u32:args->bytes": (
-        "tracepoint:block:block_rq_issue { @spec0[((uint32)(args->bytes))] = count(); }"
+        "tracepoint:block:block_rq_issue { @spec0[((u32)(args->bytes))] = count(); }"
     ),
     "p::tcp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size):size_t:size": (
-        "kprobe:tcp_sendmsg { @spec0[((uint64)(((uint64)arg2)))] = count(); }"
+        "kprobe:tcp_sendmsg { @spec0[((size_t)(((size_t)arg2)))] = count(); }"
     ),
     "r::tcp_recvmsg():int:$retval:$retval>0": (
-        "kretprobe:tcp_recvmsg { if ((retval>0)) { @spec0[((int32)(retval))] = count(); } }"
+        "kretprobe:tcp_recvmsg { if ((retval>0)) { @spec0[((int)(retval))] = count(); } }"
     ),
-    "p:c:write(int fd):int:fd#files": "uprobe:c:write { @spec0[((int32)(((int32)arg0)))] = count(); }",
+    "p:c:write(int fd):int:fd#files": "uprobe:c:write { @spec0[((int)(((int)arg0)))] = count(); }",
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
     "p:c:free()": "uprobe:c:free { @spec0 = count(); }",
-    "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int32)(arg0))] = count(); }",
-    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[str(comm), ((uint64)(tid))] = count(); }",
-    "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int32)(((int32)arg0) > 1 ? ((int32)arg0) : 0))] = count(); }",
+    "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int)(arg0))] = count(); }",
+    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[str(comm), ((u64)(tid))] = count(); }",
+    "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int)(((int)arg0) > 1 ? ((int)arg0) : 0))] = count(); }",
     'p::f(char *a):u8:1:STRCMP("x:y", a)': (
-        'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((uint8)(1))] = count(); } }'
+        'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((u8)(1))] = count(); } }'
     ),
-    "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((uint16)(((struct sock *)arg0)->sk_num))] = count(); }",
+    "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((u16)(((struct sock *)arg0)->sk_num))] = count(); }",
     "r:c:malloc(size_t size):u64:$entry(size):$latency > 100": (
-        "uprobe:c:malloc { @entry0_0[tid] = nsecs; @entry0_1[tid] = ((uint64)arg0); }\n"
+        "uprobe:c:malloc { @entry0_0[tid] = nsecs; @entry0_1[tid] = ((size_t)arg0); }\n"
         "uretprobe:c:malloc { if (has_key(@entry0_0, tid) && has_key(@entry0_1, tid)) { "
-        "if (((nsecs - @entry0_0[tid]) > 100)) { @spec0[((uint64)(@entry0_1[tid]))] = count(); } "
+        "if (((nsecs - @entry0_0[tid]) > 100)) { @spec0[((u64)(@entry0_1[tid]))] = count(); } "
         "delete(@entry0_0, tid); delete(@entry0_1, tid); } }"
     ),
 }
@@ -128,7 +128,7 @@ def test_several_and_options():
     ]
     assert specs[0][1].label == "bytes"
     assert probes(distribution_script(specs, pid=7)).splitlines() == [
-        "kretprobe:f { if (pid == 7 && (retval>0)) { @spec0 = hist(((int32)(retval))); } }",
+        "kretprobe:f { if (pid == 7 && (retval>0)) { @spec0 = hist(((int)(retval))); } }",
         "kprobe:g { if (pid == 7) { @spec1 = count(); } }",
     ]
     options = TraceOptions(pid=7, tid=8, time=True, cpu=True, kernel_stack=True, user_stack=True, most=3, strings=200)
