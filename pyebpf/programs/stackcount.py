@@ -98,10 +98,10 @@ TOOL = StackTool(
     reset=lambda bpf: bpf["counts"].interval(),
     examples=(
         Example("stackcount t:block:block_rq_insert 10", "who inserts requests", "tracepoints"),
-        Example("stackcount -K 'tcp_send*' 10", "kernel stacks of functions", "kernel functions"),
+        Example("stackcount -K tcp_sendmsg 10", "kernel stacks", "kernel functions"),
         Example("stackcount -U -p 181 c:malloc 5", "a process that allocates", "functions of files"),
         Example("stackcount -f 'u:python3:gc__start'", "folded, until Ctrl-C", "USDT probes"),
-        Example("stackcount --svg out.svg t:sched:sched_switch 5", "a flame graph"),
+        Example("stackcount --svg o.svg t:sched:sched_switch", "a flame graph"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: stackcount.open("c:malloc")
