@@ -47,6 +47,7 @@ def test_threads(tmp_path):
         with subprocess.Popen([program]) as process:
             assert process.wait() == 0
         for tool in (objects, text):
+            tool.await_text(FUNCTIONS[-1])  # once it is to stop, it has a second for all names
             tool.stop()
     found = objects.objects()
     assert [each["function"] for each in found] == FUNCTIONS
