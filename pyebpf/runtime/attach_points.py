@@ -51,8 +51,9 @@ _NEEDS = {
     UPROBE: (("attach:uprobe", "attach:uprobe_multi"), "this kernel has no uprobes"),
     USDT: (("attach:uprobe", "attach:uprobe_multi"), "this kernel has no uprobes"),
 }
-#: The category of ftrace's own records, which perf events refuse.
-_NO_TRACEPOINTS = "ftrace"
+#: The category of ftrace's own records, which perf events refuse, and a tracepoint that the events' own work passes
+#: (TRACE_EVENT_PERF_PERM).
+_NO_TRACEPOINTS, _NO_TRACEPOINT = "ftrace", ("irq_vectors", "irq_work_exit")
 
 
 class Pattern(NamedTuple):
@@ -186,7 +187,7 @@ class AttachPoints(Closing):
         tracefs, matches = self.tracefs(), _matcher(category)
         for each in tracefs.categories():
             if matches(each) and each != _NO_TRACEPOINTS:
-                yield from ((each, name) for name in tracefs.events(each))
+                yield from ((each, name) for name in tracefs.events(each) if (each, name) != _NO_TRACEPOINT)
 
     def _tracepoints(self, pattern: Pattern) -> Found:
         matches = _matcher(pattern.name)
@@ -230,19 +231,22 @@ class AttachPoints(Closing):
 
         names = tuple(expanded(self.target, function, sys.maxsize))
         if not is_pattern(function) and not self.target.functions(names[0]):
-            raise missing(function) or NotFound(f"no function {function}")
+            raise missing(function) or NotFound(f"no function {function} begins anywhere")
         return names
 
     def _matching_functions(self, pattern: Pattern) -> list[str]:
-        function = f"{pattern.place}:{pattern.name}" if pattern.place else pattern.name
+        from pyebpf.attach.kernel_functions import is_pattern
+
         try:
-            return sorted(self._functions(function))
+            return sorted(self._functions(f"{pattern.place}:{pattern.name}" if pattern.place else pattern.name))
         except NotFound as error:
+            # Who asks for other kinds, too, is told of names that are like the pattern by those.
+            if pattern.text == pattern.name or not is_pattern(pattern.name):
+                raise
             from pyebpf.symbols.search import SymbolText
 
             bare = _bare(pattern.name)
-            hint = "" if "did you mean" in str(error) else closest(bare, SymbolText().similar(bare))
-            raise NotFound(f"{error}{hint}") from None
+            raise NotFound(f"{error}{closest(bare, SymbolText().similar(bare))}") from None
 
     def _kprobes(self, pattern: Pattern) -> Found:
         from pyebpf.kernel.functions import kprobe_blacklist
