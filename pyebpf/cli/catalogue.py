@@ -41,6 +41,11 @@ def names() -> list[str]:
     return sorted(name.replace("_", "-") for name in _modules())
 
 
+def other_names() -> list[str]:
+    """The names of the tools of other distributions, sorted."""
+    return list(_others())
+
+
 def _others() -> dict[str, EntryPoint]:
     """Tools of other distributions, by name; pyebpf's own names stay its own."""
     from importlib.metadata import entry_points

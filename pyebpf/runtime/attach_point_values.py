@@ -80,21 +80,22 @@ def _of_function(function: str, target: LiveTarget) -> Values:
     from pyebpf.btf.printer import c_declaration
 
     found = btf_function(target, function)
+    traced = callee(target, function)
+    # The one parameter of a system call's function is the saved registers; probes are given the call's arguments.
+    fields = call_arguments(target, traced) if traced.call else None
+    values = None if fields is None else tuple(map(_field, fields.values()))
     if found is None:
-        return Values(None)
+        return Values(values)
     btf = target.btf(found.module)
     node = btf.type_by_id(found.btf_id)
     proto = btf.type_by_id(node.type) if isinstance(node, Func) else None
     assert isinstance(proto, FuncProto)  # target.function() has looked
     type_ = c_declaration(btf, proto.type)
     result = Value("retval", type_, found.returns.size, type_) if found.returns.kind != "void" else None
-    traced = callee(target, function)
-    if traced.call:
-        # Its one parameter is the saved registers; probes are given the system call's arguments.
-        fields = call_arguments(target, traced)
-        return Values(None if fields is None else tuple(map(_field, fields.values())), result)
-    types = (each.type for each in proto.params)
-    return Values(_declared(target, found.module, zip(found.parameters, types, strict=False)), result)
+    if not traced.call:
+        types = (each.type for each in proto.params)
+        values = _declared(target, found.module, zip(found.parameters, types, strict=False))
+    return Values(values, result)
 
 
 def _operands(point: AttachPoint) -> tuple[Value, ...]:

@@ -245,13 +245,17 @@ def test_a_pointer_to_a_function_is_declared_around_its_name():
             ([("nvme", "struct nvme *", 8, "struct nvme *nvme")], ("int", 4)),
         ),
         (
+            AttachPoint("kprobe", "", "__x64_sys_start"),
+            ([("cmd", "char[]", None, "char cmd[]")], None),
+        ),
+        (
             AttachPoint("usdt", "/bin/x", "p:n", (7, 9), ("-4@112(%rsp) 8@%rax", "-4@%eax 8@%rdi")),
             ([("arg0", "s32", 4, "s32 arg0"), ("arg1", "u64", 8, "u64 arg1")], None),
         ),
     ],
 )
 def test_arguments_and_results(point, values, monkeypatch):
-    """With the kernel's own types, qualified; of a USDT probe by what its assembler said."""
+    """With the kernel's own types, qualified; a system call's by its tracepoint, a USDT probe's by its assembler."""
     from pyebpf.arch import architecture
 
     monkeypatch.setattr("pyebpf.arch.host", lambda: architecture("x86_64"))

@@ -14,7 +14,7 @@ from pyebpf import BPF
 from pyebpf.features import Features
 from pyebpf.kernel.tracefs import Tracefs
 from tests.support.command import pyebpf
-from tests.support.needs import lacks, needs, needs_functions
+from tests.support.needs import lacks, needs
 from tests.support.traced import binary
 
 SAMPLE = 7
@@ -98,7 +98,6 @@ def test_a_pattern_without_a_kind_looks_everywhere():
 
 def test_functions_that_are_listed_can_be_probed():
     """All that match."""
-    needs_functions()
     needs("attach:kprobe")
     found = lines("k:tcp_v4_s*")
     names = [line.removeprefix("kprobe:") for line in found]
@@ -111,10 +110,8 @@ def test_functions_for_fentry_are_those_with_types():
     needs("attach:fentry")
     assert "fentry:tcp_v4_syn_recv_sock" in lines("f:tcp_v4_s*")
     (found,) = records("f:tcp_v4_connect")
-    assert [(each["name"], each["type"].partition(" *")[0]) for each in found["arguments"][:2]] == [
-        ("sk", "struct sock"),
-        ("uaddr", "struct sockaddr" if "unsized" not in found["arguments"][1]["type"] else "struct sockaddr_unsized"),
-    ]
+    assert [each["name"] for each in found["arguments"]] == ["sk", "uaddr", "addr_len"]
+    assert found["arguments"][0] == {"name": "sk", "type": "struct sock *", "size": 8}
     assert found["returns"] == {"type": "int", "size": 4}
 
 
