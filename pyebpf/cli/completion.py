@@ -6,7 +6,6 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.cli.bytecode import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.errors import closest
 from pyebpf.output.sink import Sink
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pyebpf.cli.bytecode import Parser
     from pyebpf.tool import AnyTool
 
 DESCRIPTION = """\
@@ -72,6 +72,8 @@ _HELP = Option(("-h", "--help"), "show this help message and exit", ())
 
 def parser() -> Parser:
     """Declare the operands."""
+    from pyebpf.cli.bytecode import Parser
+
     made = Parser("completion", DESCRIPTION)
     made.add_argument("shell", metavar="SHELL", help=f"{', '.join(SHELLS)}; or `{PROBES}`")
     made.add_argument("word", metavar="WORD", nargs="?", help=f"after `{PROBES}`: the beginning of an attach point")
@@ -80,14 +82,17 @@ def parser() -> Parser:
 
 def run_completion(arguments: Sequence[str]) -> int:
     """Print a script, or attach points. Raises UsageError."""
-    made = parser()
-    options = made.parse_args(arguments)
     sink = Sink.of(sys.stdout)
-    if options.shell == PROBES:
+    if len(arguments) == 2 and arguments[0] == PROBES:
+        # Before anything else is imported: somebody waits who has pressed Tab.
         from pyebpf.cli.completion_probes import candidates
 
-        sink.write("".join(f"{each}\n" for each in candidates(options.word or "")))
+        sink.write("".join(f"{each}\n" for each in candidates(arguments[1])))
         return 0
+    made = parser()
+    options = made.parse_args(arguments)
+    if options.shell == PROBES:
+        made.error("give the beginning of an attach point, perhaps ''")
     if options.word is not None:
         made.error(f"unexpected argument {options.word!r}")
     if options.shell not in SHELLS:

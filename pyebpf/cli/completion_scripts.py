@@ -140,7 +140,7 @@ _pyebpf_tools() {
 }
 
 _pyebpf() {
-    local name=${words[2]} current=${(Q)words[CURRENT]}
+    local name=${words[2]} current=${${(Q)words[CURRENT]}#[\'\"]}
     local -a options valued operands found
     if ((CURRENT == 2)); then
         _pyebpf_commands

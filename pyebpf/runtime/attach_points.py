@@ -48,8 +48,6 @@ BY_NAME = {name: kind for kind, (aliases, *_) in KINDS.items() for name in (kind
 _NEEDS = {
     KPROBE: (("attach:kprobe", "attach:kprobe_multi"), "this kernel has no kprobes"),
     FENTRY: (("attach:fentry",), "this kernel has no trampolines for programs, or refuses them"),
-    UPROBE: (("attach:uprobe", "attach:uprobe_multi"), "this kernel has no uprobes"),
-    USDT: (("attach:uprobe", "attach:uprobe_multi"), "this kernel has no uprobes"),
 }
 #: The category of ftrace's own records, which perf events refuse, and a tracepoint that the events' own work passes
 #: (TRACE_EVENT_PERF_PERM).

@@ -164,3 +164,29 @@ def test_a_processs_own_files():
     (found,) = records("-p", str(os.getpid()), "u:libc.so.6:getenv")
     assert found["name"] == "getenv"
     assert found["file"] in Path("/proc/self/maps").read_text()
+
+
+def completed(word):
+    return pyebpf("completion", "probes", word).stdout.splitlines()
+
+
+def test_words_are_completed_with_what_is_there():
+    """Categories, then their tracepoints; raw tracepoints; nothing where nothing is."""
+    assert completed("t:sched") == ["t:sched:"]
+    assert set(completed("t:sched:sched_sw")) >= {"t:sched:sched_switch"}
+    assert "raw_tracepoint:sched_switch" in completed("raw_tracepoint:sched_sw")
+    assert completed("t:nosuch:x") == []
+
+
+def test_functions_of_the_kernel_are_completed_where_they_can_be_traced():
+    """By the beginning of their names."""
+    needs("attach:kprobe")
+    assert "k:tcp_v4_connect" in completed("k:tcp_v4_con")
+
+
+def test_usdt_probes_are_completed_by_their_provider():
+    """As `usdt:FILE:PROVIDER:NAME`."""
+    path = binary("pie")
+    found = completed(f"usdt:{path}:")
+    assert any(each.endswith(":twice") for each in found)
+    assert all(each.startswith(f"usdt:{path}:") and each.count(":") == 3 for each in found)
