@@ -34,7 +34,7 @@ def candidates(word: str) -> list[str]:
 
 
 def _continued(kind: str, rest: str) -> Iterator[str]:
-    """What may stand behind a kind's colon."""
+    """Continue behind a kind's colon: names, or what ends with ":" or "/"."""
     place, colon, name = rest.partition(":")
     if kind in {UPROBE, USDT} and not colon:
         yield from _files(place)
