@@ -47,7 +47,7 @@ def parser() -> Parser:
         "-v", "--verbose", action="store_true", help="fields, arguments and results, with types and sizes"
     )
     made.add_argument("--json", action="store_true", help="print one JSON object per line, with what -v prints")
-    made.add_argument("-p", "--pid", type=int, default=-1, metavar="PID", help="files as this process sees them")
+    made.add_argument("-p", "--pid", type=int, metavar="PID", help="files as this process sees them")
     made.add_argument("patterns", metavar="PATTERN", nargs="*", help=f"kinds: {', '.join(KINDS)}, or their letters")
     return made
 
@@ -58,6 +58,8 @@ def run_list(arguments: Sequence[str]) -> int:
     options = made.parse_args(arguments)
     if not options.patterns:
         raise UsageError(made.prog, "give a pattern, such as 't:sched:*'")
+    if options.pid is not None and options.pid <= 0:
+        raise UsageError(made.prog, f"{options.pid} is not a process")
     try:
         patterns = [parse_pattern(each) for each in options.patterns]
     except InvalidValue as error:
@@ -66,7 +68,7 @@ def run_list(arguments: Sequence[str]) -> int:
     sink = Sink.of(sys.stdout)
     sink.holds = True
     seen: set[str] = set()
-    with AttachPoints(options.pid) as every:
+    with AttachPoints(-1 if options.pid is None else options.pid) as every:
         for pattern in patterns:
             try:
                 found = every.find(pattern)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.cli.report import UsageError
-from pyebpf.errors import closest
+from pyebpf.errors import PyebpfError, closest
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ PROBES = "probes"
 FILE, TOOL, PROBE, COMMAND, ANY = "@file", "@tool", "@probe", "@command", "@any"
 #: Operands that are files by the name that their help has for them.
 _FILES = {"FILE", "PATH", "PATH|ID"}
+#: Words that mean nothing to a shell; others have to be typed.
+_WORD = re.compile(r"[\w.:/@+,%=-]+", re.ASCII)
 
 
 class Option(NamedTuple):
@@ -131,10 +134,10 @@ def tools() -> dict[str, Command]:
     from pyebpf.cli.catalogue import ALIASES, find, names, other_names, spelt_out
 
     found = {name: _tool(find(name)) for name in names()}
-    for name in other_names():
+    for name in filter(_WORD.fullmatch, other_names()):
         try:
             found[name] = _tool(find(name))
-        except UsageError:
+        except (UsageError, PyebpfError):
             continue  # `pyebpf list` says what is wrong with it
     found |= {name: found[spelt_out(name, [])[0]] for name in ALIASES}
     return dict(sorted(found.items()))
@@ -147,7 +150,7 @@ def _tool(tool: AnyTool) -> Command:
     specs = [item.metadata["spec"] for item in fields(tool.options) if "spec" in item.metadata]
     choices = {flag: spec.choices for spec in specs for flag in spec.flags if spec.choices}
     words = next((spec.choices for spec in specs if not spec.flags), ())
-    return Command(tool.summary, tuple(_options(build_parser(tool), choices)), tuple(words))
+    return Command(tool.summary, tuple(_options(build_parser(tool), choices)), tuple(filter(_WORD.fullmatch, words)))
 
 
 def _options(declared: argparse.ArgumentParser, choices: Mapping[str, Sequence[str]]) -> Iterator[Option]:
@@ -158,5 +161,5 @@ def _options(declared: argparse.ArgumentParser, choices: Mapping[str, Sequence[s
         words: tuple[str, ...] = ()
         if action.nargs != 0:
             known = action.choices or choices.get(action.option_strings[0], ())
-            words = tuple(known) or ((FILE,) if action.metavar in _FILES else (ANY,))
+            words = tuple(filter(_WORD.fullmatch, known)) or ((FILE,) if action.metavar in _FILES else (ANY,))
         yield Option(tuple(action.option_strings), (action.help or "").replace("%%", "%"), words)

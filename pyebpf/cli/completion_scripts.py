@@ -51,7 +51,7 @@ _pyebpf_rejoin() {
 }
 
 _pyebpf() {
-    local words current quote="" options valued operands values="" name wanted="" first prefix
+    local words current quote="" options valued operands values="" name wanted prefix
     COMPREPLY=()
     _pyebpf_rejoin
     current=${words[-1]}
@@ -85,12 +85,12 @@ _pyebpf() {
     @command) mapfile -t COMPREPLY < <(compgen -W "@commands@ @tools@ --help --version" -- "$current") ;;
     @tool) mapfile -t COMPREPLY < <(compgen -W "@tools@" -- "$current") ;;
     @probe)
-        compopt -o nospace 2>/dev/null
         if [[ $current == *:* ]]; then
             mapfile -t COMPREPLY < <("${words[0]/#\~/$HOME}" completion probes "$current" 2>/dev/null)
         else
             mapfile -t COMPREPLY < <(compgen -W "@kinds@" -- "$current")
         fi
+        [[ ${COMPREPLY[*]} != *[:/] ]] || compopt -o nospace 2>/dev/null
         ;;
     *) mapfile -t COMPREPLY < <(compgen -W "$wanted" -- "$current") ;;
     esac
@@ -107,9 +107,9 @@ complete -F _pyebpf pyebpf
 _ZSH = r"""#compdef pyebpf
 # zsh completion of pyebpf, written by `pyebpf completion zsh`
 
-# Sets, of a command or tool: options; valued, those with a value; operands.
+# Sets, of a command or tool: flags with their help; valued, those with a value; operands.
 _pyebpf_declared() {
-    options=() valued=() operands=()
+    flags=() valued=() operands=()
     case $1 in
 @declared@
     esac
@@ -124,24 +124,24 @@ _pyebpf_values() {
 }
 
 _pyebpf_commands() {
-    local -a commands
-    commands=(
+    local -a described
+    described=(
 @commands@
     )
-    _describe -t commands command commands
+    _describe -t commands command described
 }
 
 _pyebpf_tools() {
-    local -a tools
-    tools=(
+    local -a described
+    described=(
 @tools@
     )
-    _describe -t tools tool tools
+    _describe -t tools tool described
 }
 
 _pyebpf() {
     local name=${words[2]} current=${${(Q)words[CURRENT]}#[\'\"]}
-    local -a options valued operands found
+    local -a flags valued operands found
     if ((CURRENT == 2)); then
         _pyebpf_commands
         _pyebpf_tools
@@ -155,7 +155,7 @@ _pyebpf() {
     if ((${valued[(Ie)${words[CURRENT-1]}]})); then
         _pyebpf_values $name ${words[CURRENT-1]}
     elif [[ $current == -* ]]; then
-        _describe -o option options
+        _describe -o option flags
         return
     fi
     case ${operands[1]} in
@@ -172,7 +172,8 @@ _pyebpf() {
         else
             found=(@kinds@)
         fi
-        compadd -S '' -- $found
+        compadd -S '' -- ${(M)found:#*[:/]}
+        compadd -- ${found:#*[:/]}
         ;;
     (*) compadd -- $operands ;;
     esac
@@ -327,7 +328,7 @@ def zsh(commands: Commands, tools: Commands) -> str:
         valued = _flags(option for option in each.options if option.words)
         operands = " ".join(map(quoted, each.words))
         declared.append(
-            f"    ({name})\n        options=(\n{options}\n        )\n        valued=({valued}) operands=({operands}) ;;"
+            f"    ({name})\n        flags=(\n{options}\n        )\n        valued=({valued}) operands=({operands}) ;;"
         )
     values = [
         f"    ({' | '.join(quoted(f'{name} {flag}') for flag in option.flags)}) "

@@ -8,6 +8,7 @@ import pytest
 
 from pyebpf.btf import Btf, BtfBuilder, Kind
 from pyebpf.cli import attach_points as command
+from pyebpf.cli.report import UsageError
 from pyebpf.errors import InvalidValue, NotFound, NotSupported
 from pyebpf.runtime.attach_point_values import values_of
 from pyebpf.runtime.attach_points import BY_NAME, KINDS, AttachPoint, AttachPoints, parse_pattern
@@ -270,6 +271,12 @@ def test_a_function_that_btf_lacks_has_no_arguments_to_tell():
 @pytest.fixture
 def machine(monkeypatch, forbidden):
     monkeypatch.setattr(command, "AttachPoints", lambda _: Machine("attach:kprobe"))
+
+
+def test_a_process_has_a_number_above_0():
+    """Other numbers are refused before anything is looked for."""
+    with pytest.raises(UsageError, match=r"^0 is not a process$"):
+        command.run_list(["-p", "0", "u:c:getenv"])
 
 
 @pytest.mark.usefixtures("machine")
