@@ -73,6 +73,7 @@ CHAPTERS = {
         "cachestat",
         "syscount",
         "funccount",
+        "stackcount",
         "funclatency",
     ),
 }

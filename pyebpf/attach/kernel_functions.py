@@ -254,7 +254,7 @@ class FunctionProgramContext(ProgramContext[S]):
     def attribute(self, p: ProgramBuilder, name: str) -> object:
         """`ctx.name` is what the parameter `name` would be; what is none, is the kind's own affair."""
         known, plain = self.callee(p.target), plain_name(name)
-        names = [each.name for each in known.passed or ()] if not known.call else _call_arguments(p.target, known)
+        names = [each.name for each in known.passed or ()] if not known.call else call_arguments(p.target, known)
         if plain not in (names or ()) and (plain != RETVAL or not self.returns):
             return self.other_attribute(p, name)
         p.reads_target = True
@@ -298,7 +298,7 @@ class FunctionProgramContext(ProgramContext[S]):
         self, p: ProgramBuilder, known: TracedFunction, name: str, annotation: object, position: int
     ) -> object:
         """An argument of a system call, by the name that its tracepoint gives it, from the registers it saved."""
-        arguments = _call_arguments(p.target, known)
+        arguments = call_arguments(p.target, known)
         if arguments is None:
             return registers.typed(p, self.saved(p, position), annotation, name, Space.USER)
         field = arguments.get(name)
@@ -337,7 +337,7 @@ class FunctionProgramContext(ProgramContext[S]):
         return registers.saved_call_argument(p, self.argument(p, 0), position)
 
 
-def _call_arguments(target: Target, known: TracedFunction) -> dict[str, TracepointField] | None:
+def call_arguments(target: Target, known: TracedFunction) -> dict[str, TracepointField] | None:
     """The arguments of a system call by the names that its tracepoint gives them; None where that is not to be had."""
     try:
         fields = target.tracepoint_format("syscalls", f"sys_enter_{known.call}").fields

@@ -195,9 +195,12 @@ class Btf:
             at = self.data.find(pattern, at + 1, self.header.strings_end)
         return found
 
-    def names(self, kinds: Collection[Kind]) -> Iterator[str]:
-        """Names of all types of the given kinds, by id. Walks every type: tens of milliseconds."""
-        if self.base is not None:
+    def names(self, kinds: Collection[Kind], *, own: bool = False) -> Iterator[str]:
+        """Names of all types of the given kinds, by id; of split BTF with `own` without its base's.
+
+        Walks every type: tens of milliseconds.
+        """
+        if self.base is not None and not own:
             yield from self.base.names(kinds)
         order, types = self.header.order, self.header.types
         for offset in self.index.offsets:

@@ -81,6 +81,6 @@ def _numbered(btf: Btf, name: str, typedef: int) -> tuple[TracepointArgument, ..
     )
 
 
-def raw_tracepoint_names(btf: Btf) -> Iterable[str]:
-    """Names of all raw tracepoints, by id."""
-    return (name.removeprefix(PREFIX) for name in btf.names((Kind.TYPEDEF,)) if name.startswith(PREFIX))
+def raw_tracepoint_names(btf: Btf, *, own: bool = False) -> Iterable[str]:
+    """Names of all raw tracepoints, by id; of split BTF with `own` those of its module."""
+    return (name.removeprefix(PREFIX) for name in btf.names((Kind.TYPEDEF,), own=own) if name.startswith(PREFIX))

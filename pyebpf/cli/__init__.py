@@ -14,7 +14,7 @@ __all__ = ["main"]
 
 USAGE = """\
 usage: pyebpf TOOL [options] [interval [count]]
-       pyebpf list
+       pyebpf list [-v] [--json] [PATTERN ...]
        pyebpf schema TOOL [options]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
@@ -25,12 +25,14 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf disasm FILE|- [SECTION] | id NUMBER
        pyebpf map PATH | id NUMBER
        pyebpf exec [--kernel] FILE|- [MEMORY]
+       pyebpf completion bash|zsh|fish
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python, or in bpftrace's
-language (-e, and files that end with .bt). `pyebpf list` names the tools;
-`pyebpf TOOL --help` describes one, as --help does for each command above.
-Data goes to standard output, everything else to standard error.
+language (-e, and files that end with .bt). `pyebpf list` names the tools, and
+with a pattern what probes can be attached to; `pyebpf TOOL --help` describes a
+tool, as --help does for each command above. Data goes to standard output,
+everything else to standard error.
 """
 
 
@@ -68,7 +70,7 @@ def _end_at_once(arguments: Sequence[str]) -> None:
 
 
 #: File and function of each command that is no tool, imported when it is given.
-_COMMANDS = {
+COMMANDS = {
     "list": ("catalogue", "print_list"),
     "schema": ("schema", "run_schema"),
     "doctor": ("doctor", "run_doctor"),
@@ -80,6 +82,7 @@ _COMMANDS = {
     "disasm": ("disasm", "run_disasm"),
     "map": ("map_dump", "run_map"),
     "exec": ("exec", "run_exec"),
+    "completion": ("completion", "run_completion"),
 }
 
 
@@ -98,8 +101,8 @@ def _dispatch(arguments: list[str]) -> int:
     if command in {"--help", "-h", "help"}:
         Sink.of(sys.stdout).write(USAGE)
         return 0
-    if command in _COMMANDS:
-        file, function = _COMMANDS[command]
+    if command in COMMANDS:
+        file, function = COMMANDS[command]
         run: Callable[[list[str]], int] = getattr(import_module(f"pyebpf.cli.{file}"), function)
         return run(rest)
     if not command:

@@ -24,13 +24,18 @@ eight a line.
   95 00 00 00 00 00 00 00"""
 
 
+def parser() -> Parser:
+    """Declare the options."""
+    made = Parser("asm", DESCRIPTION)
+    made.add_argument("file", metavar="FILE", help="the text; - for standard input")
+    made.add_argument("--raw", action="store_true", help="write the bytes themselves")
+    made.add_big_endian()
+    return made
+
+
 def run_asm(arguments: Sequence[str]) -> int:
     """Assemble a file. Raises AssemblyError with the place of what means nothing."""
-    parser = Parser("asm", DESCRIPTION)
-    parser.add_argument("file", metavar="FILE", help="the text; - for standard input")
-    parser.add_argument("--raw", action="store_true", help="write the bytes themselves")
-    parser.add_big_endian()
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     data, name = read_input(options.file)
     try:
         text = data.decode()

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
 
     from pyebpf.tool import AnyTool
 
-HELP = """\
-usage: pyebpf list
-
-Names the tools and tells what each does. `pyebpf TOOL --help` tells more.
-"""
 PACKAGE = "pyebpf.programs"
 #: The group of entry points by which other distributions add tools: each names a `TOOL`.
 GROUP = "pyebpf.tools"
@@ -44,6 +39,11 @@ def _modules() -> Iterator[str]:
 def names() -> list[str]:
     """The names of the tools that pyebpf ships, sorted."""
     return sorted(name.replace("_", "-") for name in _modules())
+
+
+def other_names() -> list[str]:
+    """The names of the tools of other distributions, sorted."""
+    return list(_others())
 
 
 def _others() -> dict[str, EntryPoint]:
@@ -112,15 +112,17 @@ def _summary(module: str) -> str:
 
 
 def print_list(arguments: list[str]) -> int:
-    """`pyebpf list`: the name of each tool and what it does; a line each, but folded for a terminal."""
-    sink = Sink.of(sys.stdout)
-    if arguments in (["-h"], ["--help"]):
-        sink.write(HELP)
-        return 0
+    """`pyebpf list`: the name of each tool and what it does; a line each, but folded for a terminal.
+
+    With patterns, the attach points that match.
+    """
     if arguments:
-        raise UsageError("pyebpf list", f"unexpected argument {arguments[0]!r}")
+        from pyebpf.cli.attach_points import run_list
+
+        return run_list(arguments)
     from textwrap import fill
 
+    sink = Sink.of(sys.stdout)
     width = 79 if sys.stdout.isatty() else 1000
     summaries = {name: _summary(name.replace("-", "_")) for name in names()}
     for name, entry in _others().items():

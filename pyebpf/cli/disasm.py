@@ -34,16 +34,22 @@ is loaded.
 _COLUMN_BITS = 10
 
 
+def parser() -> Parser:
+    """Declare the options."""
+    made = Parser("disasm", DESCRIPTION)
+    made.add_argument("file", metavar="FILE", help="hexadecimal text, bytes or an ELF object; - for standard input")
+    made.add_argument("section", metavar="SECTION", nargs="?", help="a section of the object; an id after `id`")
+    made.add_argument("--syntax", choices=("kernel", "mnemonic"), default="kernel", help="default: kernel")
+    made.add_argument("--raw", action="store_true", help="the input is bytes, also if it looks like hexadecimal")
+    made.add_argument("--no-source", dest="source", action="store_false", help="leave source lines out")
+    made.add_big_endian()
+    return made
+
+
 def run_disasm(arguments: Sequence[str]) -> int:
     """Disassemble. Raises MalformedData, NotFound, or KernelError for a program id."""
-    parser = Parser("disasm", DESCRIPTION)
-    parser.add_argument("file", metavar="FILE", help="hexadecimal text, bytes or an ELF object; - for standard input")
-    parser.add_argument("section", metavar="SECTION", nargs="?", help="a section of the object; an id after `id`")
-    parser.add_argument("--syntax", choices=("kernel", "mnemonic"), default="kernel", help="default: kernel")
-    parser.add_argument("--raw", action="store_true", help="the input is bytes, also if it looks like hexadecimal")
-    parser.add_argument("--no-source", dest="source", action="store_false", help="leave source lines out")
-    parser.add_big_endian()
-    options = parser.parse_args(arguments)
+    made = parser()
+    options = made.parse_args(arguments)
     if options.file == "id":
         text = _loaded(options.section, options.syntax, source=options.source)
     else:
@@ -51,7 +57,7 @@ def run_disasm(arguments: Sequence[str]) -> int:
         if data.startswith(b"\x7fELF") and not options.raw:
             text = _object(data, name, options.section, options.syntax, source=options.source)
         elif options.section is not None:
-            raise UsageError(parser.prog, f"{name} is not an ELF object: it has no section {options.section!r}")
+            raise UsageError(made.prog, f"{name} is not an ELF object: it has no section {options.section!r}")
         else:
             code = from_hex(data, name) if is_text(data) and not options.raw else data
             text = _bytes(code, name, byte_order(options), options.syntax)

@@ -71,23 +71,29 @@ class _Printer:
             )
 
 
+def parser() -> Parser:
+    """Declare the options."""
+    made = Parser("doctor", DESCRIPTION)
+    made.add_argument("--all", action="store_true", help="each helper of each kind of program, too")
+    made.add_argument("--json", action="store_true", help="print one JSON object per line")
+    made.add_argument("--clean", action="store_true", help="remove what dead processes of pyebpf left attached")
+    made.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`")
+    made.add_argument("options", nargs="...", metavar="...", help="the tool's own options")
+    return made
+
+
 def run_doctor(arguments: Sequence[str]) -> int:
     """Ask, and print the answers. Raises UsageError, PyebpfError and ReaderGone."""
-    parser = Parser("doctor", DESCRIPTION)
-    parser.add_argument("--all", action="store_true", help="each helper of each kind of program, too")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    parser.add_argument("--clean", action="store_true", help="remove what dead processes of pyebpf left attached")
-    parser.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`")
-    parser.add_argument("options", nargs="...", metavar="...", help="the tool's own options")
-    options = parser.parse_args(arguments)
+    made = parser()
+    options = made.parse_args(arguments)
     printer = _Printer(as_json=options.json)
     if options.clean:
         if options.tool or options.all:
-            raise UsageError(parser.prog, "--clean takes no other arguments")
+            raise UsageError(made.prog, "--clean takes no other arguments")
         return _clean(printer)
     if options.tool:
         if options.all:
-            raise UsageError(parser.prog, "--all describes the machine, and takes no tool")
+            raise UsageError(made.prog, "--all describes the machine, and takes no tool")
         from pyebpf.cli.catalogue import find, spelt_out
 
         name, arguments = spelt_out(options.tool, options.options)

@@ -27,6 +27,8 @@ access prints what the verifier would say, exit status 1.
             interpreting it; needs root
 """
 
+#: The one option.
+KERNEL = "--kernel"
 _HEX = re.compile(rb"[0-9a-fA-F\s]*")
 _STEPS = 10_000_000
 
@@ -36,11 +38,11 @@ def run_exec(arguments: list[str]) -> int:
     if arguments and arguments[0] in {"-h", "--help"}:
         Sink.of(sys.stdout).write(HELP)
         return 0
-    kernel = "--kernel" in arguments
-    options = [each for each in arguments if each.startswith("-") and each not in ("-", "--kernel")]
+    kernel = KERNEL in arguments
+    options = [each for each in arguments if each.startswith("-") and each not in ("-", KERNEL)]
     if options:
         raise UsageError("pyebpf exec", f"unknown option {options[0]}")
-    rest = [each for each in arguments if each != "--kernel"]
+    rest = [each for each in arguments if each != KERNEL]
     if not 1 <= len(rest) <= 2:
         raise UsageError("pyebpf exec", "name a file, or - for standard input, and perhaps memory in hexadecimal")
     memory = _memory(rest[1]) if len(rest) == 2 else b""

@@ -29,14 +29,20 @@ and values; without BTF they are bytes, in hexadecimal.
   $ pyebpf map id 23                the map with id 23 (needs root)"""
 
 
+def parser() -> Parser:
+    """Declare the options."""
+    made = Parser("map", DESCRIPTION)
+    made.add_argument("path", metavar="PATH", help="where the map is pinned; or `id`")
+    made.add_argument("number", metavar="NUMBER", nargs="?", type=int, help="after `id`: the map's id")
+    return made
+
+
 def run_map(arguments: Sequence[str]) -> int:
     """Dump. Raises NotFound, NotPermitted, InvalidValue for a kind whose items cannot be listed."""
-    parser = Parser("map", DESCRIPTION)
-    parser.add_argument("path", metavar="PATH", help="where the map is pinned; or `id`")
-    parser.add_argument("number", metavar="NUMBER", nargs="?", type=int, help="after `id`: the map's id")
-    options = parser.parse_args(arguments)
+    made = parser()
+    options = made.parse_args(arguments)
     if (options.path == "id") != (options.number is not None):
-        parser.error("give the path of a pin, or `id` and a number")
+        made.error("give the path of a pin, or `id` and a number")
     with open_map(options.path if options.number is None else options.number) as table:
         Sink.of(sys.stdout).line(json.dumps(dump(table)))
     return 0

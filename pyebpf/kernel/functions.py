@@ -37,6 +37,10 @@ def glob(pattern: str) -> bytes:
             parts.append(r"[^ \n]")
         elif characters:
             inside = characters.replace("\\", r"\\").replace("[", r"\[")
+            try:
+                re.compile(f"[{inside}]")
+            except re.error:
+                inside = r"\x00"  # a range from its end to its start has no character of any name
             parts.append(rf"[^ \n{inside}]" if negated else f"[{inside}]")
         else:
             parts.append(re.escape(plain))

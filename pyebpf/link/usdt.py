@@ -47,7 +47,7 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     """
     path = find_binary(target.binary, pid=target.pid)
     elf = open_binary(path)
-    probes = _find(elf, target)
+    probes = find_probes(elf, target)
     forms = [_usdt_spec(elf, probe, target) for probe in probes]
     places = tuple(
         ProbeOffset(f"{probe.provider}:{probe.name}", probe.offset or 0, probe.semaphore) for probe in probes
@@ -61,8 +61,11 @@ def attach_usdt(program: Program, target: Usdt, _: Host) -> Link:
     return link_places(program, target, str(target), located, cookies)
 
 
-def _find(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
-    """The places of the probe, or of those that a pattern matches, each once."""
+def find_probes(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
+    """The places of the probe, or of those that a pattern matches, each once.
+
+    Raises NotFound, with the closest names; InvalidValue for more than `target.max_probes` places.
+    """
     every = usdt_probes(elf)
     found = {
         probe.offset: probe

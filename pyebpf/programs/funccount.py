@@ -56,6 +56,14 @@ def split(pattern: str) -> tuple[str, str, str]:
     )
 
 
+def check_pattern(pattern: str) -> None:
+    """Raise InvalidValue for what is not a pattern, or for one of names that nothing in the kernel can have."""
+    kind, where, name = split(pattern)
+    of_kernel = kind == TRACEPOINT or not where
+    if of_kernel and not (name.isascii() and name.isprintable()):
+        raise InvalidValue(f"{pattern!r}: nothing in the kernel has such a name")
+
+
 def max_probes_option() -> Any:
     """`--max-probes`, for patterns."""
     return option(
@@ -77,10 +85,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what is not a pattern."""
-        kind, where, name = split(self.pattern)
-        of_kernel = kind == TRACEPOINT or not where
-        if of_kernel and not (name.isascii() and name.isprintable()):
-            raise InvalidValue(f"{self.pattern!r}: nothing in the kernel has such a name")
+        check_pattern(self.pattern)
 
 
 class Counter(BPF):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf import InvalidValue, NotSupported, function_ip, u64
 from pyebpf.filters import TaskFilter
-from pyebpf.programs.funccount import FUNCTION, Counter, max_probes_option, split
+from pyebpf.programs.funccount import FUNCTION, Counter, check_pattern, max_probes_option, split
 from pyebpf.tool import (
     Example,
     Histogram,
@@ -49,11 +49,9 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what are no functions."""
-        kind, where, name = split(self.pattern)
-        if kind != FUNCTION:
+        if split(self.pattern)[0] != FUNCTION:
             raise InvalidValue(f"{self.pattern!r}: only functions take time: 'tcp_*', or 'LIBRARY:FUNCTION'")
-        if not where and not (name.isascii() and name.isprintable()):
-            raise InvalidValue(f"{self.pattern!r}: nothing in the kernel has such a name")
+        check_pattern(self.pattern)
 
     def unit(self) -> tuple[str, int]:
         """The unit of the rows, and how many nanoseconds it has."""

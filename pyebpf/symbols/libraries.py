@@ -135,6 +135,11 @@ def find_binary(name: str, *, pid: int = -1) -> str:
     )
 
 
+def library_names() -> list[str]:
+    """The names of this machine's libraries, by the linker's cache, sorted."""
+    return sorted({library.name for library in _cached("", os.uname().machine)})
+
+
 def _is_program(path: str) -> bool:
     """Whether it is an ELF file; a script that stands for a program has no code to probe."""
     try:

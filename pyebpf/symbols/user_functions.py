@@ -13,7 +13,7 @@ from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.ifuncs import instead_of, split_ifuncs, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyebpf.elf.symbols import ElfSymbols, Symbol
 
@@ -90,6 +90,35 @@ def find_functions(
         more = f" (and {len(warnings) - 1} more that are not there)" if len(warnings) > 1 else ""
         raise NotFound(warnings[0] + more if warnings else f"no function of {binary} is named")
     return Functions(tuple(places.values()), tuple(warnings))
+
+
+def matching_functions(elf: ElfSymbols, pattern: str, *, binary: str = "") -> tuple[dict[str, list[int]], str]:
+    """Each name that a pattern matches, with its offsets in the file: several if it has versions; a line on the rest.
+
+    Names of the same place are all there, where a probe has them as one. Raises NotFound, InvalidValue.
+    """
+    binary = binary or elf.path
+    names: dict[str, list[int]] = {}
+    if not _PATTERN & set(pattern):
+        found = find_functions(elf, (pattern,), binary=binary)
+        for place in found.places:
+            names.setdefault(place.name, []).append(place.offset)
+        return names, "; ".join(found.warnings)
+    for include in (False, True):
+        if include and elf.segments:
+            include_debug_symbols(elf, root=split_root(elf.path)[0])
+        functions, left_out = _code_matching(elf, pattern)
+        for symbol, offset in functions:
+            offsets = names.setdefault(symbol.name, [])
+            if offset not in offsets:
+                offsets.append(offset)
+        if names:
+            break
+    ifuncs = [left_out[value] for value in sorted(left_out)]
+    if not names:
+        hint = "" if ifuncs else closest(pattern.strip("*?"), (symbol.name for symbol in elf.matching("*")))
+        raise NotFound(f"{_nothing_matches(elf, pattern, binary, ifuncs)}{hint}")
+    return names, f"{pattern} of {binary} leaves out {summary(elf, ifuncs)}" if ifuncs else ""
 
 
 def _places(
@@ -171,14 +200,11 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Pro
 
 def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> tuple[list[ProbeOffset], list[str]]:
     """Places of the functions that match, and the IFUNCs that match, which have none."""
-    functions, left_out = split_ifuncs(elf, pattern)
+    functions, left_out = _code_matching(elf, pattern)
     # What has several names that match has one place, called by all of them.
     places: dict[int, dict[str, None]] = {}
     more: set[int] = set()
-    for symbol in functions:
-        offset = symbol.offset
-        if offset is None or not _is_code(elf, symbol):
-            continue
+    for symbol, offset in functions:
         if offset in places or len(places) < max_probes:
             names = places.setdefault(offset, {})
             if len(names) <= _MAX_NAMES:
@@ -187,11 +213,7 @@ def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> tu
             more.add(offset)
     ifuncs = [left_out[value] for value in sorted(left_out)]
     if not places and not more:
-        raise _Absent(
-            f"{pattern} of {binary} matches nothing but {summary(elf, ifuncs)}"
-            if ifuncs
-            else f"no function of {binary} matches {pattern}"
-        )
+        raise _nothing_matches(elf, pattern, binary, ifuncs)
     if more:
         number = len(places) + len(more)
         raise InvalidValue(
@@ -199,6 +221,20 @@ def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> tu
             f"with max_probes={number} (--max-probes)"
         )
     return [ProbeOffset(_joined(places[offset]), offset) for offset in sorted(places)], ifuncs
+
+
+def _code_matching(elf: ElfSymbols, pattern: str) -> tuple[Iterator[tuple[Symbol, int]], dict[int, str]]:
+    """Functions that match, with their offsets in the file; the IFUNCs that match, as `split_ifuncs` has them."""
+    functions, left_out = split_ifuncs(elf, pattern)
+    code = ((symbol, symbol.offset) for symbol in functions if _is_code(elf, symbol))
+    return ((symbol, offset) for symbol, offset in code if offset is not None), left_out
+
+
+def _nothing_matches(elf: ElfSymbols, pattern: str, binary: str, ifuncs: Sequence[str]) -> _Absent:
+    """The error for a pattern that matches no function but perhaps IFUNCs."""
+    if ifuncs:
+        return _Absent(f"{pattern} of {binary} matches nothing but {summary(elf, ifuncs)}")
+    return _Absent(f"no function of {binary} matches {pattern}")
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -77,7 +77,7 @@ def test_list_on_a_terminal():
         (["os.path"], "pyebpf: there is no tool 'os.path'; see pyebpf list"),
         (["\x1b[31m"], "pyebpf: there is no tool '\\x1b[31m'; see pyebpf list"),
         (["-x"], "pyebpf: unknown option -x; options of a tool come after its name; see pyebpf --help"),
-        (["list", "all"], "pyebpf list: unexpected argument 'all'; see pyebpf list --help"),
+        (["list", "-v"], "pyebpf list: give a pattern, such as 't:sched:*'; see pyebpf list --help"),
         (["run"], "pyebpf run: name a file; see pyebpf run --help"),
         (["run", "--fast"], "pyebpf run: unknown option --fast; see pyebpf run --help"),
     ],

@@ -85,7 +85,7 @@ def test_hardware_interrupts(tmp_path):
         spent = {row.hardirq: row.count for row in times()}
         elapsed = time.monotonic_ns() - began
     changes = handled() - before
-    unless(sum(inner.values()) >= MOST, "interrupts:device")
+    unless(sum(inner.values()) >= MOST, "device:interrupts")
     assert all(count <= changes[name] for name, count in counted.items() if name in changes)
     most, number = inner.most_common(1)[0]
     assert counted[most] >= number / 2

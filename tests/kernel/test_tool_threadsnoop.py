@@ -18,6 +18,7 @@ from tests.support.waiting import PATIENCE
 
 PROGRAM = """
 #include <pthread.h>
+#include <unistd.h>
 static void *count(void *n) { ++*(long *)n; return 0; }
 static void *rest(void *n) { return n; }
 static void make(void *(*start)(void *), int threads) {
@@ -28,7 +29,8 @@ static void make(void *(*start)(void *), int threads) {
         pthread_join(thread, 0);
     }
 }
-int main(void) { make(count, 5); make(rest, 3); make(count, 2); return 0; }
+/* Lives for a second behind its threads: the tool has to see what it has mapped. */
+int main(void) { make(count, 5); make(rest, 3); make(count, 2); sleep(1); return 0; }
 """
 FUNCTIONS = ["count"] * 5 + ["rest"] * 3 + ["count"] * 2
 LINES = ["echo hello", "true  'two  blanks'", ": caf\u00e9", ": " + "x" * 509, ": " + "y" * 510, "exit"]
@@ -47,6 +49,7 @@ def test_threads(tmp_path):
         with subprocess.Popen([program]) as process:
             assert process.wait() == 0
         for tool in (objects, text):
+            tool.await_text(FUNCTIONS[-1])  # once it is to stop, it has a second for all names
             tool.stop()
     found = objects.objects()
     assert [each["function"] for each in found] == FUNCTIONS

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 #: A summary's example waits for a second: here, for the end of the workload.
 SECOND, WORKLOAD = "time.sleep(1)", "print('attached'); input()"
+#: What tools of stacks wait for, and for how long here.
+COLLECTED, SHORT = "collect(5.0)", "collect(1.0)"
 
 
 def check_example(tool: str, work: Callable[[], None], pattern: str) -> None:
     """Assert that a tool's example prints the pattern: event tools as things happen, summaries after the workload."""
     page = (ROOT / "docs" / "tools" / f"{tool}.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    command = [sys.executable, "-u", "-c", example.replace(SECOND, WORKLOAD)]
+    command = [sys.executable, "-u", "-c", example.replace(SECOND, WORKLOAD).replace(COLLECTED, SHORT)]
     with (
         tempfile.TemporaryFile("w+") as out,
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=out, text=True) as process,

@@ -41,6 +41,13 @@ def test_patterns_match_whole_names() -> None:
     assert found.names() == {b"tcp_one", b"tcp_two.isra.0", b"add", b"fq_enqueue"}
 
 
+def test_a_range_from_its_end_to_its_start_has_no_character() -> None:
+    """As in a shell; without it all characters are left."""
+    found = traceable(PLAIN)
+    assert list(found.matching("[z-a]dd")) == []
+    assert [name for name, *_ in found.matching("[!z-a]dd")] == ["add", "add"]
+
+
 def test_addresses_have_names() -> None:
     """A function's first byte is a few before ftrace's instruction."""
     found = traceable(ADDRESSES, addresses=True)

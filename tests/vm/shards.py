@@ -1,10 +1,10 @@
 """Shares of the tests for one run of CI: what matters most on each kernel, and of the rest what there is time for.
 
 Every kernel runs what is marked `every_kernel` (each kind of attachment, maps, feature probes) and the files that the
-newest commits changed; some kernel runs the exact tests of each tool, unless they passed on the host. Other files are
-dealt to the plain kernels by chance, which the commit decides, until there are REST seconds: runs of the same commit
-are the same, more tests make no run longer, and each file meets every kernel in time. One of the flavours has its turn
-as well.
+newest commits changed. TOOLS seconds of the exact tests of tools run on some kernel, the newest changes first, without
+those that passed on the host. Other files are dealt to the plain kernels until there are REST seconds. Chance, which
+the commit decides, chooses among the tools and among the others: runs of the same commit are the same, more tests make
+no run longer, and each file meets every kernel in time. One of the flavours has its turn as well.
 
 Files are weighed by what their tests took in a machine: `python -m tests.vm.shards RESULTS/*/record` writes that down.
 """
@@ -34,7 +34,8 @@ SECONDS = Path(__file__).with_name("seconds.json")
 UNMEASURED = 3.0  # seconds of a test of a file that is new
 RECENT = 20  # commits that are looked at
 RECENT_SECONDS = 40.0  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
-REST = 100.0  # seconds of other files that one run deals
+TOOLS = 800.0  # seconds of tools' files that one run deals
+REST = 100.0  # of other files
 
 _TOOL = "test_tool_"
 #: Kernels with all that tools attach to, so that their exact tests count something. Plain ones that every apt reaches.
@@ -72,8 +73,10 @@ def deal(
     shares = {name: list(everywhere) for name in names}
     load = dict.fromkeys(names, 0.0)
     others = sorted(seconds.keys() - set(everywhere), key=lambda file: _number(f"{key} {file}"))
-    tools = [file for file in others if _TOOL in file and file not in seen]
-    rest = _while_there_is_room([file for file in others if file not in tools], seconds, REST)
+    newest_first = dict.fromkeys([*(file for file in changed if file in others), *others])
+    unseen = [file for file in newest_first if _TOOL in file and file not in seen]
+    tools = _while_there_is_room(unseen, seconds, TOOLS)
+    rest = _while_there_is_room([file for file in others if file not in unseen], seconds, REST)
     for kernels, files in ((_OF_TOOLS, tools), (None, rest)):
         able = [name for name in names if (not name.endswith(_SLOW) if kernels is None else name in kernels)] or names
         for file in files:

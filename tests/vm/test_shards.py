@@ -21,6 +21,7 @@ FOLDER = "tests/kernel"
 def _a_second_a_test(monkeypatch, tmp_path):
     monkeypatch.setattr(shards, "SECONDS", tmp_path / "seconds.json")
     monkeypatch.setattr(shards, "UNMEASURED", 1)
+    monkeypatch.setattr(shards, "TOOLS", 10_000)
     monkeypatch.setattr(shards, "REST", 10_000)
 
 
@@ -47,16 +48,20 @@ def test_each_file_is_dealt_once_and_shares_are_alike():
 
 
 def test_the_rest_is_bounded(monkeypatch):
-    """A run takes no longer where there are more tests: another commit deals others. Exact tests of tools all run."""
+    """A run takes no longer where there are more tests: another commit deals others. Tools that changed come first."""
+    monkeypatch.setattr(shards, "RECENT_SECONDS", 0)
+    monkeypatch.setattr(shards, "TOOLS", 200)
     monkeypatch.setattr(shards, "REST", 100)
     made = files(97)
     tools = {f"{FOLDER}/test_tool_{number}.py": 20 for number in range(23)}
     met = set()
+    changed = [*tools][:3]
     for key in range(40):
-        shares = shards.deal(wishes({**made, **tools}), PLAIN, str(key), [])
+        shares = shards.deal(wishes({**made, **tools}), PLAIN, str(key), changed)
         dealt = {file for share in shares.values() for file in share}
         assert 100 - max(made.values()) < sum(made.get(file, 0) for file in dealt) <= 100
-        assert tools.keys() <= dealt
+        assert sum(tools.get(file, 0) for file in dealt) == 200
+        assert {*changed} <= dealt
         met |= dealt
     assert met == made.keys() | tools.keys()
 
