@@ -14,9 +14,10 @@ from pyebpf.aggregations.counters import Counter
 from pyebpf.aggregations.extremes import keep_extreme
 from pyebpf.aggregations.linear import Linear
 from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import dataclass
-from pyebpf.types import S64, U64
+from pyebpf.types import S64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.bpftrace.value_types import Aggregate
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.integers import Int
     from pyebpf.compiler import ir
 
 _TOP, _ALL = 1 << 63, (1 << 64) - 1
@@ -96,23 +96,17 @@ class Extreme(AggregationType[int]):
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
         if self._signed:
-            keep_extreme(p, place, 0, _typed(value, signed=True), greatest=self._greatest)
+            keep_extreme(p, place, 0, Int(value.value, S64), greatest=self._greatest)
             return
         # The form of a signed number with the same order.
         moved = p.b.binary(Op.XOR, value.value, p.b.const(_TOP - (1 << 64)))
-        keep_extreme(p, place, 0, _typed(value, signed=True, other=moved), greatest=self._greatest)
+        keep_extreme(p, place, 0, Int(moved, S64), greatest=self._greatest)
 
     def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
         if not cells[0]:
             return 0
         word = cells[0] ^ (_TOP if self._greatest else _ALL ^ _TOP)
         return _read(word, signed=True) if self._signed else word ^ _TOP
-
-
-def _typed(value: Int, *, signed: bool, other: ir.Value | None = None) -> Int:
-    from pyebpf.builder.values.integers import Int as Made
-
-    return Made(value.value if other is None else other, S64 if signed else U64)
 
 
 class Log2(AggregationType["tuple[int, ...]"]):

@@ -47,6 +47,8 @@ def attach_points(source: Source, position: int, parameters: Sequence[str]) -> t
     found: list[ast.AttachPoint] = []
     while True:
         match = _find_text(text, position)
+        if text.startswith("}", position):
+            raise source.error_at("this `}` has no `{`: leave it out", position, position + 1)
         if match is None:
             raise source.error_at(
                 f"an attach point such as `kprobe:vfs_read` is expected, not {shown(text[position : position + 1])}",

@@ -84,7 +84,7 @@ class Cursor:
         word = self.tokens[self.index]
         if word == "'":
             self.fail('there are no single quotes: write a string as "a", and a character as its number')
-        if word == "=":
+        if word == "=" and expected in ("`)`", "`]`", "`/`"):
             where += " (to compare, write `==`)"
         self.fail(f"{expected} is expected {where}, not {shown(word)}")
 

@@ -134,9 +134,8 @@ class Definitions(Statements):
             name = self.expect_name("the name of a constant", "in an enum")
             value = self.expression() if self.accept("=") else None
             found.append(ast.Enumerator(start, self.ends[self.index - 1], name, value))
-            if not self.accept(","):
-                self.expect("}", "after the constants of an enum")
-                break
+            if not self.accept(",") and self.tokens[self.index] != "}":
+                self.unexpected("`,`", "between the constants of an enum")
         return tuple(found)
 
     def _members(self) -> list[ast.Member]:
@@ -165,6 +164,7 @@ class Definitions(Statements):
 
     def _member(self, start: int, of_type: ast.Type | ast.Struct | ast.Enum) -> ast.Member:
         """Read one name, with the stars, sizes or bits that are its own."""
+        self._attributes()
         made = of_type
         if isinstance(made, ast.Type):
             made = self.pointers(made)

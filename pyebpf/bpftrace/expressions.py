@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import is_name, shown
 from pyebpf.bpftrace.literals import LiteralError, integer, string
-from pyebpf.bpftrace.types import Types, is_builtin
+from pyebpf.bpftrace.types import KEYWORDS, Types, is_builtin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -292,6 +292,8 @@ class Expressions(Types):
         if name in STATEMENT_WORDS:
             self.fail(f"{shown(name)} is no value: it belongs into a statement of its own")
         self.index += 1
+        if name in KEYWORDS:
+            self.unexpected("a name", f"after `{name}`")
         if self.tokens[self.index] != "(":
             return ast.Identifier(self.starts[index], self.ends[index], name)
         self.index += 1

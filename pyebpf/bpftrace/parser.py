@@ -104,7 +104,8 @@ class _Parser(Definitions):
     def _no_items(self, what: str) -> None:
         """Complain about what should have come before the probes."""
         if self._items:
-            end = self._position + 1
+            word = _find_word(self.source.text, self._position)
+            end = self._position if word is None else word.end()
             raise self.source.error_at(f"{what} stands before all probes, macros and functions", self._position, end)
 
     def _load_block(self) -> None:
@@ -155,9 +156,8 @@ class _Parser(Definitions):
             self.expect("=", "after the name of a setting")
             value = self._setting()
             settings.append(ast.Setting(start, self.ends[self.index - 1], name, value))
-            if not self.accept(";"):
-                self.expect("}", "or `;` after a setting")
-                break
+            if not self.accept(";") and self.tokens[self.index] != "}":
+                self.unexpected("`;`", "after a setting")
         self._config = ast.Config(self.starts[0], self.ends[self.index - 1], tuple(settings))
         self._finish("after the config block")
 
@@ -192,7 +192,7 @@ class _Parser(Definitions):
         index = self.index
         word = self.tokens[index]
         if not word[:1].isdecimal():
-            self.unexpected("a number", "in the declaration of a map: that of its entries,")
+            self.unexpected("a number of entries", "in the declaration of a map")
         self.index += 1
         try:
             size = integer(word)
@@ -257,7 +257,7 @@ class _Parser(Definitions):
         predicate = None
         if self.accept("/"):
             predicate = self.expression()
-            self.expect("/", "after a predicate, before the block,")
+            self.expect("/", "after a predicate")
         body = self.body()
         self._finish("after a probe")
         return ast.Probe(start, body.end, tuple(points), predicate, body)

@@ -19,7 +19,7 @@ class Statements(Expressions):
     def block(self) -> ast.Block:
         """Read a block. A last expression without a semicolon is its value."""
         first = self.index
-        self.expect("{", "here")
+        self.expect("{", "where a block begins")
         self.enter()
         tokens = self.tokens
         statements: list[ast.Statement] = []

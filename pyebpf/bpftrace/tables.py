@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.aggregations.declared import KeyedAggregation
 from pyebpf.bpftrace.aggregates import aggregate
 from pyebpf.bpftrace.histograms import linear_lines, log2_lines
-from pyebpf.bpftrace.value_types import Aggregate, Boolean, Number, Tuple
+from pyebpf.bpftrace.value_types import Aggregate, Number, Tuple
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
 
@@ -90,9 +90,6 @@ class Table(Shown, KeyedMap[Any, Any]):
         """Set all values to nothing."""
         for key, value in list(self.raw_items()):
             self.store.update_elem(key, bytes(len(value)))
-
-    def _order(self) -> Callable[[tuple[Any, Any]], Any]:
-        return super()._order() if not isinstance(self.value_type, Boolean) else lambda item: item[0]
 
 
 class Gathered(Shown, KeyedAggregation[Any, Any]):

@@ -57,9 +57,9 @@ def _definition(node: ast.Node) -> str:
             return f"#include <{node.path}>" if node.angled else f'#include "{node.path}"'
         case ast.Define():
             parameters = "" if node.parameters is None else f"({', '.join(node.parameters)})"
-            return f"#define {node.name}{parameters} {node.text}"
+            return f"#define {node.name}{parameters} {node.text}".rstrip()
         case ast.Directive():
-            return f"#{node.word} {node.text}"
+            return f"#{node.word} {node.text}".rstrip()
         case ast.Struct() | ast.Enum():
             return _body(node) + ";"
         case _:
@@ -180,7 +180,7 @@ def _expression(node: ast.Expression) -> str:
             return f"{_beside(node.left)} {node.operator} {_beside(node.right)}"
         case ast.Conditional():
             then = "" if node.then is None else _beside(node.then)
-            return f"{_beside(node.test)} ? {then} : {_beside(node.otherwise)}"
+            return f"{_beside(node.test)} {f'? {then} :' if then else '?:'} {_beside(node.otherwise)}"
         case ast.Tuple():
             return f"({_comma(node.elements)},)" if len(node.elements) == 1 else f"({_comma(node.elements)})"
         case ast.Record():
@@ -222,7 +222,7 @@ def _block(node: ast.Block) -> str:
         parts.append(unparse(node.value))
     elif node.statements and not parts[-1].endswith(";"):
         parts[-1] += ";"  # without it the last one would be the block's value
-    return f"{{ {' '.join(parts)} }}"
+    return f"{{ {' '.join(parts)} }}" if parts else "{}"
 
 
 def _statement(node: ast.Statement) -> str:

@@ -124,7 +124,7 @@ _PERIODS = {
 
 
 def _software(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
-    name = _event_name(source, point, {**_SOFTWARE}, SOFTWARE_EVENTS)
+    name = _event_name(source, point, _SOFTWARE, SOFTWARE_EVENTS)
     period = point.count or _PERIODS.get(name, 1)
     if name in CLOCKS and not point.count:
         period = 10**6
@@ -132,7 +132,7 @@ def _software(module: Any, source: Source, point: AttachPoint, pid: int | None) 
 
 
 def _hardware(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
-    name = _event_name(source, point, {**_HARDWARE}, HARDWARE_EVENTS)
+    name = _event_name(source, point, _HARDWARE, HARDWARE_EVENTS)
     return module.hardware_event(name, period=point.count or 10**6, pid=-1 if pid is None else pid)
 
 

@@ -24,7 +24,7 @@ from pyebpf.bpftrace.translate.values import (
     of_entity,
     target_of,
 )
-from pyebpf.bpftrace.value_types import Number, String, Tuple, ValueType
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
@@ -420,14 +420,8 @@ def _cast(s: Scope, node: ast.Cast) -> Value:
 def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
     if isinstance(node.operand, ast.Type):
         return constant(s.p, casts.size_of(s, node.operand))
-    return constant(s.p, _size(evaluate(s, node.operand).type))
-
-
-def _size(type_: ValueType) -> int:
-    match type_:
-        case Number() | String() | Tuple():
-            return type_.storage.size
-    return type_.storage.size
+    type_ = evaluate(s, node.operand).type
+    return constant(s.p, type_.size if isinstance(type_, Number) else type_.storage.size)
 
 
 def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:

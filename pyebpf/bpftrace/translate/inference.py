@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
-from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType
+from pyebpf.bpftrace.value_types import Aggregate, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.uapi.bpf import MapType
 
@@ -158,8 +158,6 @@ def _together(one: ValueType, other: ValueType) -> ValueType | None:
         if (one.kind, one.arguments) != (other.kind, other.arguments):
             return None
         return Aggregate(one.kind, one.signed or other.signed, one.arguments)
-    if isinstance(one, Number) and isinstance(other, Number):
-        return joined(one, other)
     return joined(one, other)
 
 

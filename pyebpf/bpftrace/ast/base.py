@@ -1,0 +1,28 @@
+"""What all nodes of a script's tree are: their bases."""
+
+from __future__ import annotations
+
+from pyebpf.dataclass import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Node:
+    """A part of a script: its characters `start` to before `end`, counted from the script's begin."""
+
+    start: int = field(compare=False, repr=False)
+    end: int = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Expression(Node):
+    """A part with a value, or in the place of one."""
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Statement(Node):
+    """A part of a block."""
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Type(Node):
+    """A type as it is written: not yet looked up."""

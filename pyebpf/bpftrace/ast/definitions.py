@@ -1,0 +1,77 @@
+"""C's definitions in a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from pyebpf.bpftrace.ast.base import Node
+from pyebpf.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.ast.base import Expression, Type
+
+AggregateKeyword: TypeAlias = 'Literal["struct", "union"]'
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Include(Node):
+    """`#include <path>`, or with quotes if not `angled`."""
+
+    path: str
+    angled: bool = True
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Define(Node):
+    """`#define name text`. `parameters` is None for a name without parentheses."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Directive(Node):
+    """Another line of C's preprocessor, such as `#ifdef`: its word, and the rest of the line."""
+
+    word: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Member(Node):
+    """A member of a struct or union. One that has no name is a nested struct, or unused bits."""
+
+    name: str
+    type: Type | Struct | Enum
+    bits: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Struct(Node):
+    """A struct or a union with its members. A nested one may have no name."""
+
+    keyword: AggregateKeyword
+    name: str
+    members: tuple[Member, ...]
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Enumerator(Node):
+    """A constant of an enum, with the value that it is given."""
+
+    name: str
+    value: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
+class Enum(Node):
+    """An enum with its constants. It may have no name."""
+
+    name: str
+    enumerators: tuple[Enumerator, ...]
+    attributes: tuple[str, ...] = ()
+
+
+Definition: TypeAlias = "Include | Define | Directive | Struct | Enum"
