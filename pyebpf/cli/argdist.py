@@ -1,0 +1,102 @@
+"""`pyebpf argdist`: values of bcc's specifications, counted or as histograms."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from pyebpf.bcc.scripts import distribution_script
+from pyebpf.bcc.specs import parse_distribution
+from pyebpf.cli.bcc import act_on, declare
+from pyebpf.cli.report import UsageError, note
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Sequence
+
+    from pyebpf.bcc.specs import Distribution
+    from pyebpf.cli.arguments import Parser
+    from pyebpf.script import Script
+
+_FUNCTIONS = {"-H": "hist", "--histogram": "hist", "-C": "count", "--count": "count"}
+_DESCRIPTION = """\
+Counts values, or draws their histograms, where a function is called or
+returns, at a tracepoint or a USDT probe. SPEC is bcc's:
+
+  {p,r,t,u}:{FILE,CATEGORY}:NAME(SIGNATURE)[:TYPE:EXPRESSION[:FILTER]][#LABEL]
+
+Expressions are C's, of the signature's parameters, of arg1 to arg9,
+args->FIELD of a tracepoint, and where a function returns of $retval, $latency
+(ns) and $entry(PARAMETER).
+
+examples:
+  pyebpf argdist -H 't:block:block_rq_issue():u32:args->bytes'
+  pyebpf argdist -C 'p:c:write(int fd):int:fd#by descriptor' 1 5
+  pyebpf argdist -H 'r::tcp_recvmsg():int:$retval:$retval>0'
+  pyebpf argdist -H 'r:c:malloc(size_t n):u64:$latency:$entry(n) > 100'
+"""
+
+
+def parser() -> Parser:
+    """Declare the options."""
+    made = declare("argdist", _DESCRIPTION)
+    made.add_argument("-H", "--histogram", action="append", metavar="SPEC", help="draw a histogram of a value")
+    made.add_argument("-C", "--count", action="append", metavar="SPEC", help="count how often each value occurs")
+    made.add_argument("-c", "--cumulative", action="store_true", help="do not begin anew in each interval")
+    made.add_argument("-T", "--top", type=int, default=0, metavar="N", help="only the N most frequent values")
+    made.add_argument("-d", "--duration", type=float, metavar="SECONDS", help="end after this many seconds")
+    made.add_argument("interval", type=float, nargs="?", help="seconds between summaries (default: 1)", default=1.0)
+    made.add_argument("times", type=int, nargs="?", metavar="count", help="how many summaries (default: no limit)")
+    return made
+
+
+def run_argdist(arguments: list[str]) -> int:
+    """Run `pyebpf argdist`."""
+    given = parser().parse_args(arguments)
+    # In the order in which they were given, which argparse does not tell.
+    texts = {"hist": iter(given.histogram or ()), "count": iter(given.count or ())}
+    order = [_FUNCTIONS[option] for each in arguments if (option := each.split("=")[0]) in _FUNCTIONS]
+    order += ["hist"] * len(given.histogram or ()) + ["count"] * len(given.count or ())
+    wanted = [(each, text) for each in order if (text := next(texts[each], None)) is not None]
+    if not wanted:
+        raise UsageError("pyebpf argdist", "give -H SPEC or -C SPEC")
+    specs: list[tuple[str, Distribution]] = []
+
+    def write() -> str:
+        specs.extend((function, parse_distribution(text)) for function, text in wanted)
+        return distribution_script(specs, pid=given.pid, strings=given.strings)
+
+    return act_on("argdist", given, write, lambda script: _print(script, [spec for _, spec in specs], given))
+
+
+def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> int:
+    """Print the interval's values by specification until the end is asked for."""
+    from pyebpf.cli.bpftrace import Signals, tell_attached
+
+    signals, out = Signals(), sys.stdout
+    out.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
+    end = time.monotonic() + given.duration if given.duration else None
+    names = script.printer().names
+    with script:
+        tell_attached(script, len(specs), verbose=given.verbose)
+        shown = 0
+        while not signals.stopped and (given.times is None or shown < given.times):
+            last = end is not None and time.monotonic() + given.interval >= end
+            signals.wait(given.interval if not last or end is None else end - time.monotonic())
+            shown += 1
+            out.write(time.strftime("[%H:%M:%S]\n"))
+            for number, spec in enumerate(specs):
+                table = script[f"@spec{number}"]
+                entries = table.snapshot() if given.cumulative else table.interval()
+                out.write(f"{spec.label or spec.text}\n")
+                for line in table.lines(names, given.top, entries=entries):
+                    shown_line = line.removeprefix(table.name)
+                    if shown_line != ":":  # what stands above a histogram without a key
+                        out.write(f"{shown_line.removeprefix(': ')}\n")
+            out.flush()
+            if last:
+                break
+        for reason, count in script.dropped.items():
+            note(f"dropped: {count} ({reason})")
+    return 0

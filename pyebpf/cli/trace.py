@@ -1,0 +1,65 @@
+"""`pyebpf trace`: a line for each event of bcc's specifications."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bcc.scripts import TraceOptions, trace_script
+from pyebpf.bcc.specs import parse_trace
+from pyebpf.cli.bcc import act_on, declare
+
+if TYPE_CHECKING:
+    from pyebpf.cli.arguments import Parser
+
+_DESCRIPTION = """\
+Prints a line for each call, return, tracepoint or USDT probe. SPEC is bcc's:
+
+  PROBE[(SIGNATURE)] [(PREDICATE)] ["FORMAT", EXPRESSION, ...]
+
+PROBE is a function of the kernel, FILE:FUNCTION, r::FUNCTION for its return,
+t:CATEGORY:NAME or u:FILE:NAME. FORMAT is printf's; %s reads a text, %K and %U
+are names of functions. Expressions are those of pyebpf argdist; retval is
+$retval.
+
+examples:
+  pyebpf trace 't:block:block_rq_complete "sectors=%d", args->nr_sector'
+  pyebpf trace 'c:open (arg2 == 42) "%s %d", arg1, arg2'
+  pyebpf trace 'r::vfs_read (retval < 0) "error %d", retval'
+  pyebpf trace -K -p 181 'vfs_write(struct file *f) "%d", f->f_flags'
+"""
+
+
+def parser() -> Parser:
+    """Declare the options."""
+    made = declare("trace", _DESCRIPTION)
+    made.add_argument("-L", "--tid", type=int, metavar="TID", help="only this thread")
+    made.add_argument("-T", "--time", action="store_true", help="print the time of day")
+    made.add_argument("--cpu", action="store_true", help="print the processor")
+    made.add_argument("-K", "--kernel-stack", action="store_true", help="print the stack of the kernel")
+    made.add_argument("-U", "--user-stack", action="store_true", help="print the stack of the process")
+    made.add_argument("-M", "--max-events", type=int, metavar="N", help="end after so many events")
+    made.add_argument("specs", nargs="+", metavar="SPEC", help="what to trace")
+    return made
+
+
+def run_trace(arguments: list[str]) -> int:
+    """Run `pyebpf trace`."""
+    from pyebpf.cli.bpftrace import print_output
+
+    given = parser().parse_args(arguments)
+    options = TraceOptions(
+        pid=given.pid,
+        tid=given.tid,
+        time=given.time,
+        cpu=given.cpu,
+        kernel_stack=given.kernel_stack,
+        user_stack=given.user_stack,
+        most=given.max_events,
+        strings=given.strings,
+    )
+    return act_on(
+        "trace",
+        given,
+        lambda: trace_script([parse_trace(each) for each in given.specs], options),
+        lambda script: print_output(script, verbose=given.verbose),
+    )
