@@ -16,6 +16,7 @@ USAGE = """\
 usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list
        pyebpf schema TOOL [options]
+       pyebpf show FILE [options]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf asm FILE|-
@@ -63,6 +64,7 @@ def _end_at_once(arguments: Sequence[str]) -> None:
 _COMMANDS = {
     "list": ("catalogue", "print_list"),
     "schema": ("schema", "run_schema"),
+    "show": ("show", "run_show"),
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "asm": ("asm", "run_asm"),
