@@ -35,6 +35,7 @@ NAMES = (
     "user_elf",
     "usdt_arguments",
     "linker_cache",
+    "recording",
 )
 
 

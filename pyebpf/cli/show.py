@@ -187,7 +187,7 @@ class _Show:
             self._sink.flush()
         self._check_labels()
         if not ended and not reader.damage:
-            note("The recording has no end: the tool was killed, or is running still")
+            note("The recording has no end: the tool was killed, runs still, or had no room on its disk")
 
     def _new_lines(self) -> Lines:
         table = self._header.events
@@ -299,7 +299,7 @@ def _print_info(reader: Reader, sink: Sink) -> None:
 
     header, dates = reader.header, Dates(reader.header.zone)
     counts = {"events": 0, "intervals": 0, "stacks": 0}
-    last, ended, dropped = header.start, "no: it was killed, or is running still", 0
+    last, ended, dropped = header.start, "no: it was killed, runs still, or had no room on its disk", 0
     for entry in reader.entries():
         match entry:
             case Event(time):

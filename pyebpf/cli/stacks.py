@@ -62,7 +62,7 @@ def print_stacks(
 
 
 class StackSource(Protocol):
-    """What a flame graph says of the tool that counted."""
+    """The tool that counted, as a flame graph names it."""
 
     @property
     def name(self) -> str:
@@ -70,7 +70,7 @@ class StackSource(Protocol):
 
     @property
     def tracing(self) -> str:
-        """What it traced."""
+        """The things that it traced, in a word or two."""
 
     @property
     def unit(self) -> str:

@@ -88,7 +88,7 @@ def read_blocks(file: IO[bytes]) -> Iterator[tuple[int, int, int, Any]]:
 
 
 def _decompressed(offset: int, data: bytes, size: int) -> bytes:
-    """What was compressed; no more than one byte above what the block declares is ever made."""
+    """The bytes that were compressed; no more than one byte above what the block declares is ever made."""
     decompressor = zlib.decompressobj()
     try:
         return decompressor.decompress(data, size + 1)

@@ -62,7 +62,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Stacks:
-    """What a stack tool counted, and when that ended."""
+    """The stacks that a stack tool counted, and when that ended."""
 
     time: int
     items: list[Any] = field(default_factory=list)

@@ -49,7 +49,7 @@ class Recording:
 
     @property
     def damage(self) -> str:
-        """What is wrong with the file, and at which byte; known after a loop."""
+        """The damage of the file, and at which byte it is; known after a loop."""
         return self._reader.damage
 
     @property

@@ -90,11 +90,6 @@ class Writer:
         else:
             self._begin(path)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether entries are still written."""
-        return self._descriptor >= 0
-
     def add(self, entry: list[Any]) -> None:
         """Write an entry, within a second."""
         if not self._entries:
