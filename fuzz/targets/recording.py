@@ -21,14 +21,14 @@ from pyebpf.recording.recording import open_recording
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-COVERS = ("pyebpf/recording", "pyebpf/cli/show.py", "pyebpf/cli/printing.py")
+COVERS = ("pyebpf/recording",)
 TEXT = True
 DICTIONARY = (
     *(b'["event",', b'["interval",', b'["row",', b'["histogram",', b'["stacks",', b'["stack",', b'["frame",'),
     *(b'["dropped",', b'["zone",', b'["footer",', b'["end",', b'{"list":[', b'{"map":[[', b'{"float":"nan"}'),
     *(b"null", b"-1", b"18446744073709551616", b"9" * 50, b"1e999", b"\n", b"\x00", b"[[[[[[", b"true", b"\\ud800"),
 )
-#: Whether a program's output or an error: a traceback, or an error that says to report it, is neither.
+#: The words with which the command tells an error that is nobody else's.
 _INTERNAL = "internal error"
 _FORMS = ("--text", "--json", "--csv", "--folded", "--info")
 
@@ -43,7 +43,7 @@ def whole(lines: bytes) -> bytes:
 
 
 def target(data: bytes) -> None:
-    """Any bytes, as a file and as the blocks of one, are printed in every form or named as damage, with no traceback."""
+    """Any bytes, as a file and as the blocks of one, are printed in every form or named as damage: no traceback."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         for content in (data, whole(data)):
