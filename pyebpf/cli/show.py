@@ -36,17 +36,18 @@ may be given several times: all of them hold for what is shown. NAME is a field
 of --json, == != < <= > >= compare, and ~ looks for text within text.
 
 examples:
-  pyebpf opensnoop --record opens.rec                   # record, and print as usual
-  pyebpf show opens.rec                                 # the same text again
-  pyebpf show opens.rec --json --where 'comm == sshd'   # some of it, for programs
-  pyebpf show opens.rec --where 'path ~ /etc' --to 60   # of the first minute
+  pyebpf opensnoop --record opens.rec         # record, and print as usual
+  pyebpf show opens.rec                       # the same text again
+  pyebpf show opens.rec --where 'comm == ls'  # some of it
+  pyebpf show opens.rec --json --to 60        # for programs, the first minute
 """
 
 
 def _build_parser() -> Parser:
     parser = Parser(
         prog="pyebpf show",
-        description="Prints what a tool wrote with --record. It needs no root, no kernel of the tool's, and no tool.",
+        usage="pyebpf show FILE [options]",
+        description="Prints what a tool wrote with --record: on any machine, without root.",
         epilog=_EPILOG,
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=78),
         allow_abbrev=False,
