@@ -115,6 +115,10 @@ if TYPE_CHECKING:
     from pyebpf.maps.stack_trace import (
         StackTraceMap as StackTraceMap,
     )
+    from pyebpf.recording.recording import (
+        Recording as Recording,
+        open_recording as open_recording,
+    )
     from pyebpf.runtime.bpf import (
         BPF as BPF,
     )
@@ -262,6 +266,7 @@ _MODULES = {
     "events.xdp_socket": ("XdpSocket",),
     "link.listing": ("links",),
     "maps.stack_trace": ("StackTraceMap",),
+    "recording.recording": ("Recording", "open_recording"),
     "runtime.bpf": ("BPF",),
     "runtime.open_map": ("open_map",),
     "types": (
@@ -362,6 +367,7 @@ __all__ = [
     "PerfEventContext",
     "PyebpfError",
     "RawTracepointContext",
+    "Recording",
     "SkBuff",
     "SkLookupContext",
     "SkMsgContext",
@@ -414,6 +420,7 @@ __all__ = [
     "loop",
     "now",
     "open_map",
+    "open_recording",
     "pid",
     "prefix",
     "ptr",

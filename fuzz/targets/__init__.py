@@ -36,6 +36,7 @@ NAMES = (
     "usdt_arguments",
     "linker_cache",
     "bpftrace_script",
+    "recording",
 )
 
 

@@ -16,6 +16,7 @@ USAGE = """\
 usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list [-v] [--json] [PATTERN ...]
        pyebpf schema TOOL [options]
+       pyebpf show FILE [options]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf -e 'PROGRAM' [options] [arguments]
@@ -73,6 +74,7 @@ def _end_at_once(arguments: Sequence[str]) -> None:
 COMMANDS = {
     "list": ("catalogue", "print_list"),
     "schema": ("schema", "run_schema"),
+    "show": ("show", "run_show"),
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "-e": ("bpftrace", "run_text"),

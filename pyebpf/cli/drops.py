@@ -39,12 +39,9 @@ class Drops:
         dropped = in_words(self._tracer.dropped, self._drop_labels)
         if dropped != self._reported:
             self._reported = dropped
-            total = sum(dropped.values())
-            reasons = ", ".join(f"{visible(reason)}: {count}" for reason, count in dropped.items())
-            remedy = "; --buffer SIZE gives them more room" if any(NO_ROOM in reason for reason in dropped) else ""
             if self._objects is not None:
                 self._objects(dropped)
-            note(f"Dropped {total} event{'' if total == 1 else 's'} so far ({reasons}){remedy}")
+            note_dropped(dropped)
 
     def are_due(self) -> bool:
         """Whether it is time to report: once a second."""
@@ -53,3 +50,11 @@ class Drops:
         if due:
             self._next = now + REPORT_INTERVAL
         return due
+
+
+def note_dropped(dropped: Mapping[str, int]) -> None:
+    """Write totals by reason to standard error."""
+    total = sum(dropped.values())
+    reasons = ", ".join(f"{visible(reason)}: {count}" for reason, count in dropped.items())
+    remedy = "; --buffer SIZE gives them more room" if any(NO_ROOM in reason for reason in dropped) else ""
+    note(f"Dropped {total} event{'' if total == 1 else 's'} so far ({reasons}){remedy}")

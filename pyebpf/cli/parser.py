@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyebpf.tool import AnyTool
     from pyebpf.tool.options import OptionSpec
 
+_RECORD_SIZE = "keep the last ones: FILE and FILE.1 together have SIZE at most, such as 100M"
 LONGEST = 10 * 366 * 86400.0  # seconds; ten years are as good as forever
 
 
@@ -41,6 +42,9 @@ class Common:
     buffer: int | None = None
     clear: bool = True
     rows: int = 20
+    record: str | None = None
+    record_size: int | None = None
+    overwrite: bool = False
 
 
 class _Parser(Parser):
@@ -94,15 +98,28 @@ def positive(text: str) -> int:
     return value
 
 
-def buffer_bytes(text: str) -> int:
-    """Bytes of a ring buffer, with K, M or G behind if need be: the next power of two."""
+def size_bytes(text: str) -> int:
+    """Bytes, with K, M or G behind if need be."""
     digits, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in tuple("KMG") else (text, "")
     if not (digits.isascii() and digits.removeprefix("-").isdecimal() and len(digits) <= 20):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size: give bytes, or a number with K, M or G, such as 16M")
+    return int(digits) << _UNITS[unit]
+
+
+def buffer_bytes(text: str) -> int:
+    """Bytes of a ring buffer: the next power of two."""
     try:
-        return buffer_size("", int(digits) << _UNITS[unit])
+        return buffer_size("", size_bytes(text))
     except InvalidValue as error:
         raise argparse.ArgumentTypeError(str(error).removeprefix(": ")) from None
+
+
+def record_bytes(text: str) -> int:
+    """Bytes of both halves of a recording."""
+    size = size_bytes(text)
+    if size < SMALLEST_RECORDING:
+        raise argparse.ArgumentTypeError(f"{size} bytes are too few for a recording: give 64K or more")
+    return size
 
 
 def in_units(size: int) -> str:
@@ -111,6 +128,7 @@ def in_units(size: int) -> str:
     return f"{size >> _UNITS[unit]}{unit}"
 
 
+SMALLEST_RECORDING = 1 << 16
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 SCALARS: dict[str, Callable[[str], object]] = {"int": integer, "float": number, "str": str}
 
@@ -178,6 +196,9 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
     if tool.prints_events and "--buffer" not in taken:
         buffer = add(group, "", "--buffer", "buffer", type=buffer_bytes, metavar="SIZE")
         parser.late += ((buffer, lambda: _buffer_help(tool)),)
+    add(group, "", "--record", "record", metavar="FILE", help="write the records to FILE, for `pyebpf show FILE`")
+    add(group, "", "--record-size", "record_size", type=record_bytes, metavar="SIZE", help=_RECORD_SIZE)
+    add(group, "", "--overwrite", "overwrite", action="store_true", help="replace the FILE of --record if it is there")
     add(group, "-v", "--verbose", "verbose", action="store_true", help="list the attachments, and why they were chosen")
     add(group, "", "--dump", "dump", action="store_true", help="print the bytecode, load nothing")
     if any(isinstance(each, SummaryTool) and each.screen for each in tools):
@@ -258,6 +279,8 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         if "duration" in given:
             raise UsageError(parser.prog, "give the seconds once: by themselves or with --duration")
         given["duration"] = given.pop("seconds")
+    if given.get("record") is None and ("record_size" in given or given.get("overwrite")):
+        raise UsageError(parser.prog, "--record-size and --overwrite are about the file of --record FILE")
     try:
         options = tool.options(**own)
         tool.check(options, command=True)

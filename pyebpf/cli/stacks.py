@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
 from pyebpf.output.stacks import fold, write_stacks
-from pyebpf.output.timestamps import Timestamps
 from pyebpf.tool.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.cli.parser import Common
+    from pyebpf.cli.printing import Unrecorded
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
     from pyebpf.tool import StackTool, Stop
@@ -42,7 +42,13 @@ def check_file(path: str) -> None:
 
 
 def print_stacks(
-    tool: StackTool[..., Any, Any], tracer: Any, options: object, common: Common, sink: Sink, stop: Stop
+    tool: StackTool[..., Any, Any],
+    tracer: Any,
+    options: object,
+    common: Common,
+    sink: Sink,
+    stop: Stop,
+    recorder: Unrecorded,
 ) -> None:
     """Watch until the stop, then print the stacks or write them to a file."""
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.
@@ -50,12 +56,33 @@ def print_stacks(
     tracer.stacks.prepare()
     stacks = list(tool.collect(tracer, options, stop))
     _say_why_names_are_missing(tracer, stacks)
+    end = recorder.stamps.now()
+    recorder.stacks(end, stacks)
+    output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), tool=tool)
+
+
+class StackSource(Protocol):
+    """The tool that counted, as a flame graph names it."""
+
+    @property
+    def name(self) -> str:
+        """The tool's name."""
+
+    @property
+    def tracing(self) -> str:
+        """The things that it traced, in a word or two."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of counts."""
+
+
+def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, tool: StackSource) -> None:
+    """Print stacks, or write them to the file that the options name; `time` is when counting ended."""
     path = common.svg or common.speedscope
     if path is None:
         if not stacks:
             note("No stacks were seen")
-        stamps = Timestamps()
-        time = stamps.iso(stamps.now())
         write_stacks(stacks, common.form, sink, time=time, delimited=common.delimited, annotated=common.annotated)
         return
     # Colours go by the marks.

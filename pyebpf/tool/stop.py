@@ -9,7 +9,7 @@ from functools import cache
 from math import ceil, inf
 from pathlib import Path
 from time import monotonic, process_time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +38,9 @@ class Stop:
 
     It is a pipe that becomes readable: `wakeup` is its write end, fit for `signal.set_wakeup_fd`. `reader` is the
     descriptor of an output; when whatever reads it goes away, that is a request to end, too. `unread` counts events
-    that were there at the end, and too many to be read. `before_waiting` is called before each wait. `sources` are the
-    descriptors of what `events` reads until this stop.
+    that were there at the end, and too many to be read. `before_waiting` is called before each wait. `while_waiting` is
+    called at its beginning, and then whenever the seconds are over that it returned. `sources` are the descriptors of
+    what `events` reads until this stop. `reason` is who asked for the end: "signal", "reader", "time", or nobody.
     """
 
     def __init__(self, *, reader: int | None = None) -> None:
@@ -51,6 +52,8 @@ class Stop:
         self.unread = 0
         self.sources: set[int] = set()
         self.before_waiting: Callable[[], None] | None = None
+        self.while_waiting: Callable[[], float] | None = None
+        self._reason: Literal["", "signal", "reader"] = ""
 
     def __enter__(self) -> Self:
         return self
@@ -70,9 +73,15 @@ class Stop:
         """The descriptor that is readable after `set`."""
         return self._read
 
+    @property
+    def reason(self) -> Literal["", "signal", "reader", "time"]:
+        """Who asked for the end; empty if nobody has."""
+        return self._reason or ("time" if self.is_set() else "")
+
     def set(self) -> None:
         """Ask to end."""
         self._stopped = True
+        self._reason = self._reason or "signal"
         self._asked, self._asked_at = min(self._asked, process_time()), min(self._asked_at, monotonic())
         if self.wakeup >= 0:
             with suppress(BlockingIOError):  # a full pipe is readable all the same
@@ -131,9 +140,11 @@ class Stop:
                 limits.append(max(until - monotonic(), 0.0))
             if self._deadline is not None:
                 limits.append(max(self._deadline - monotonic(), 0.0))
+            if self.while_waiting is not None:
+                limits.append(self.while_waiting())
             ready = poller.poll(ceil(min(limits) * 1000))
             if any(descriptor == self._reader for descriptor, _ in ready):
-                self._stopped = True
+                self._stopped, self._reason = True, "reader"
             elif ready or (until is not None and monotonic() >= until):
                 break
         return self.is_set()

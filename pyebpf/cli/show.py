@@ -1,0 +1,330 @@
+"""`pyebpf show FILE`: a recording, printed as the tool that wrote it would have."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.cli.arguments import Parser
+from pyebpf.cli.drops import note_dropped
+from pyebpf.cli.parser import Common, number, positive
+from pyebpf.cli.printing import Lines, Summaries, write_dropped
+from pyebpf.cli.report import FAILED, UsageError, note
+from pyebpf.dataclass import dataclass
+from pyebpf.errors import InvalidValue, closest_or_all
+from pyebpf.output.escape import visible
+from pyebpf.output.sink import Sink
+from pyebpf.output.timestamps import Dates
+from pyebpf.recording.entries import Dropped, End, Event, Footer, Interval, Stacks, Zone
+from pyebpf.recording.filters import Condition, holds_for
+from pyebpf.recording.reader import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.output.histogram import Histogram
+    from pyebpf.output.stacks import Stack
+    from pyebpf.recording.reader import Header
+    from pyebpf.recording.tables import Table
+
+_SECOND = 1_000_000_000  # nanoseconds
+_STACK_FIELDS = ("comm", "pid", "count")
+_EPILOG = """\
+Without an option for the output it prints as the recorded command did. --where
+may be given several times: all of them hold for what is shown. NAME is a field
+of --json, == != < <= > >= compare, and ~ looks for text within text.
+
+examples:
+  pyebpf opensnoop --record opens.rec         # record, and print as usual
+  pyebpf show opens.rec                       # the same text again
+  pyebpf show opens.rec --where 'comm == ls'  # some of it
+  pyebpf show opens.rec --json --to 60        # for programs, the first minute
+"""
+
+
+def _build_parser() -> Parser:
+    parser = Parser(
+        prog="pyebpf show",
+        usage="pyebpf show FILE [options]",
+        description="Prints what a tool wrote with --record: on any machine, without root.",
+        epilog=_EPILOG,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=78),
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", help="the recording; its older half, FILE.1, is found by itself")
+    form = parser.add_mutually_exclusive_group()
+    for name, what in (("text", "text"), ("json", "one JSON object per line"), ("csv", "CSV, with a heading line")):
+        form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"print {what}")
+    form.add_argument("-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks")
+    form.add_argument("--svg", metavar="OUT", help="write stacks as a flame graph; - to standard output")
+    form.add_argument("--speedscope", metavar="OUT", help="write stacks for www.speedscope.app; - as above")
+    form.add_argument("--info", action="store_true", help="print what the file says of itself, and how much it holds")
+    add = parser.add_argument
+    add("--where", metavar="'NAME == VALUE'", action="append", default=[], help="only records for which this holds")
+    add(
+        "--from",
+        dest="first",
+        type=number,
+        metavar="SECONDS",
+        help="only what happened so long after the start, or later",
+    )
+    add("--to", dest="last", type=number, metavar="SECONDS", help="only what happened until so long after the start")
+    add("-T", "--timestamps", action="store_const", const=True, help="print the time of day (HH:MM:SS)")
+    add("-r", "--rows", type=positive, metavar="ROWS", help="rows of a screen's text at most")
+    add("-d", "--delimited", action="store_const", const=True, help="a line between user and kernel frames")
+    add("-a", "--annotated", action="store_const", const=True, help="mark the kernel's functions with _[k]")
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    """The part of a recording that is shown: times since 1970, and conditions."""
+
+    first: float
+    last: float
+    conditions: tuple[Condition, ...]
+
+    @property
+    def is_all(self) -> bool:
+        """Whether everything is shown."""
+        return not self.conditions and (self.first, self.last) == (float("-inf"), float("inf"))
+
+    def has_time(self, time: int) -> bool:
+        """Whether a time is shown."""
+        return self.first <= time <= self.last
+
+
+def run_show(arguments: list[str]) -> int:
+    """Print a recording. Raises UsageError, MalformedData and OSError."""
+    given = _build_parser().parse_args(arguments)
+    try:
+        conditions = tuple(map(Condition.of, given.where))
+    except InvalidValue as error:
+        raise UsageError("pyebpf show", f"--where: {error}") from None
+    reader, sink = Reader(given.file), Sink.of(sys.stdout)
+    header = reader.header
+    _check_names(header, conditions)
+    start = header.start
+    shown = _Filter(
+        float("-inf") if given.first is None else start + given.first * _SECOND,
+        float("inf") if given.last is None else start + given.last * _SECOND,
+        conditions,
+    )
+    if header.part:
+        note(f"{given.file} begins with part {header.part + 1} of the recording: the parts before it were not kept")
+    if given.info:
+        _print_info(reader, sink)
+    else:
+        _Show(header, _common(header, given), sink, shown).print(reader)
+    if reader.damage:
+        note(f"pyebpf show: {visible(reader.damage)}; what stands before it was read")
+        return FAILED
+    return 0
+
+
+def _common(header: Header, given: argparse.Namespace) -> Common:
+    """The options of the output: those given, else those of the recorded command."""
+    form = given.form or ("text" if given.svg or given.speedscope else header.form)
+    is_stacks = header.kind == "stacks"
+    if (form == "folded" or given.svg is not None or given.speedscope is not None) and not is_stacks:
+        raise UsageError("pyebpf show", f"--folded, --svg and --speedscope are for stacks, and {header.tool} has none")
+    path = given.speedscope if given.svg is None else given.svg
+    if path is not None:
+        from pyebpf.cli.stacks import check_file
+
+        check_file(path)
+    return Common(
+        form=form,
+        timestamps=header.timestamps if given.timestamps is None else given.timestamps,
+        rows=max(header.rows, 1) if given.rows is None else given.rows,
+        delimited=header.delimited if given.delimited is None else given.delimited,
+        annotated=header.annotated if given.annotated is None else given.annotated,
+        svg=given.svg,
+        speedscope=given.speedscope,
+    )
+
+
+def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
+    """Raise UsageError for a condition about a field that no record has; `_check_labels` does of histograms."""
+    tables = [table for table in (header.events, header.summary) if table is not None]
+    names = {*_STACK_FIELDS} if header.kind == "stacks" else {name for table in tables for name in table.fields}
+    if header.kind == "summary" and header.summary is None:
+        return
+    for each in conditions:
+        if each.name not in names:
+            raise UsageError(
+                "pyebpf show", f"--where: {header.tool} has no field {each.name!r}{closest_or_all(each.name, names)}"
+            )
+
+
+class _Show:
+    """Prints entries by the code that prints a tool's records."""
+
+    def __init__(self, header: Header, common: Common, sink: Sink, shown: _Filter) -> None:
+        self._header, self._common, self._sink, self._shown = header, common, sink, shown
+        self._dates, self._time = Dates(header.zone), 0
+        self._labels: set[str] = set()
+        self._lines = self._new_lines() if header.kind == "events" else None
+        self._summaries: Summaries | None = None
+        if header.kind == "summary":
+            columns = () if header.summary is None else header.summary.columns
+            self._summaries = Summaries(
+                columns, self._dates, common, sink, screen=header.screen, new_lines=self._new_lines
+            )
+
+    def print(self, reader: Reader) -> None:
+        """Print all entries that are to be shown."""
+        self._sink.holds = True
+        ended = False
+        try:
+            if self._lines is not None:
+                self._lines.begin()
+            for entry in reader.entries():
+                ended = ended or isinstance(entry, End)
+                self._print(entry)
+        finally:
+            self._sink.holds = False
+            self._sink.flush()
+        self._check_labels()
+        if not ended and not reader.damage:
+            note("The recording has no end: the tool was killed, runs still, or had no room on its disk")
+
+    def _new_lines(self) -> Lines:
+        table = self._header.events
+        if table is None:
+            raise InvalidValue("the recording has events, and no columns for them")
+        return Lines(table.columns, table.sentence, lambda _: self._time, self._dates, self._common, self._sink)
+
+    def _print(self, entry: object) -> None:
+        shown = self._shown
+        match entry:
+            case Zone(seconds):
+                self._dates.set_zone(seconds)
+            case Event(time, values):
+                if shown.has_time(time) and self._wanted(self._header.events, values):
+                    self._event(time, values)
+            case Interval(time, heading, items):
+                if shown.has_time(time) and self._summaries is not None:
+                    above = None if heading is None else visible(heading)
+                    self._summaries.interval(self._wanted_items(items), time, above)
+            case Stacks(time, items):
+                if shown.has_time(time):
+                    self._stacks(time, [each for each in items if holds_for(shown.conditions, _fields_of(each))])
+            case Dropped(time, totals):
+                if shown.has_time(time):
+                    if self._common.form == "json":
+                        write_dropped(self._sink, self._dates.iso(time), totals)
+                    self._sink.flush()
+                    note_dropped(totals)
+            case Footer(lines):
+                if shown.is_all and self._common.form == "text":
+                    for line in lines:
+                        self._sink.line("\t".join(map(visible, line.split("\t"))))
+            case End(unread=unread, reason=reason, message=message):
+                if unread:
+                    note(f"Events not shown, since they were too many to print at the end: {unread}")
+                if reason == "error":
+                    note(f"The recorded command ended with an error: {visible(message)}")
+
+    def _event(self, time: int, values: tuple[Any, ...]) -> None:
+        self._time = time
+        if self._lines is not None:
+            self._lines.record(values)
+        elif self._summaries is not None:
+            self._summaries.event(values)
+
+    def _stacks(self, time: int, stacks: list[Stack]) -> None:
+        from pyebpf.cli.stacks import output_stacks
+
+        self._sink.flush()
+        tool = _Source(self._header.tool, self._header.tracing, self._header.unit)
+        output_stacks(stacks, self._common, self._sink, time=self._dates.iso(time), tool=tool)
+
+    def _wanted(self, table: Table | None, values: tuple[Any, ...]) -> bool:
+        conditions = self._shown.conditions
+        if not conditions or table is None:
+            return True
+        fields = table.fields
+        return all(each.name in fields and each.holds(values[fields[each.name]]) for each in conditions)
+
+    def _wanted_items(self, items: list[Any]) -> list[Any]:
+        table = self._header.summary
+        if not self._shown.conditions:
+            return items
+        if table is not None:
+            return [item for item in items if self._wanted(table, item)]
+        self._labels.update(*(item.labels for item in items))
+        return [item for item in items if holds_for(self._shown.conditions, _labels_of(item))]
+
+    def _check_labels(self) -> None:
+        """Raise UsageError for a condition about a label that no histogram had."""
+        if not self._labels:
+            return
+        names = {_field(label) for label in self._labels} | {"unit"} | set(_fields(self._header.events))
+        for each in self._shown.conditions:
+            if each.name not in names:
+                raise UsageError(
+                    "pyebpf show", f"--where: no histogram has {each.name!r}{closest_or_all(each.name, names)}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The tool that counted stacks, as its flame graphs name it."""
+
+    name: str
+    tracing: str
+    unit: str
+
+
+def _fields(table: Table | None) -> Mapping[str, int]:
+    return {} if table is None else table.fields
+
+
+def _field(label: str) -> str:
+    return label.replace(" ", "_")
+
+
+def _labels_of(histogram: Histogram) -> dict[str, object]:
+    return {"unit": histogram.unit, **{_field(name): value for name, value in histogram.labels.items()}}
+
+
+def _fields_of(stack: Stack) -> dict[str, object]:
+    return {name: getattr(stack, name) for name in _STACK_FIELDS}
+
+
+def _print_info(reader: Reader, sink: Sink) -> None:
+    """Print what was recorded, and how much the files hold."""
+    from shlex import join
+
+    header, dates = reader.header, Dates(reader.header.zone)
+    counts = {"events": 0, "intervals": 0, "stacks": 0}
+    last, ended, dropped = header.start, "no: it was killed, runs still, or had no room on its disk", 0
+    for entry in reader.entries():
+        match entry:
+            case Event(time):
+                counts["events"] += 1
+                last = max(last, time)
+            case Interval(time):
+                counts["intervals"] += 1
+                last = max(last, time)
+            case Stacks(time, items):
+                counts["stacks"] += len(items)
+                last = max(last, time)
+            case Dropped(time, totals):
+                dropped, last = sum(totals.values()), max(last, time)
+            case End(time, reason):
+                ended, last = reason, max(last, time)
+    rows = {
+        "command": f"pyebpf {join([header.tool, *header.arguments])}",
+        "version": f"pyebpf {header.version}",
+        "kernel": f"{header.kernel} {header.machine}",
+        "start": dates.iso(header.start),
+        "seconds": f"{(last - header.start) / _SECOND:.3f}",
+        **{name: str(count) for name, count in counts.items() if count},
+        "dropped": str(dropped),
+        "ended": ended,
+    }
+    for name, value in rows.items():
+        sink.line(f"{name:<10} {visible(value)}")
