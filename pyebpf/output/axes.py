@@ -11,6 +11,9 @@ TIME_UNITS = (("h", 3600.0, 21_600.0), ("min", 60.0, 900.0), ("s", 1.0, 1.0), ("
 SIZE_UNITS = (("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
 #: Names of units of time that histograms have, in nanoseconds.
 NANOSECONDS = {"nsecs": 1, "usecs": 1_000, "msecs": 1_000_000, "secs": 1_000_000_000}
+#: Ticks of logarithmic scales, the most first: of each power that is a multiple, its products with these.
+_DECADES = (((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 3))
+_BYTES = tuple(((1,), every) for every in (1, 2, 5, 10))
 _DURATIONS = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 
 
@@ -77,20 +80,19 @@ def size(number: float) -> str:
 
 
 def log_ticks(low: float, high: float, unit: str, most: int) -> list[tuple[float, str]]:
-    """Ticks of a logarithmic scale, from `low` to `high`, at most so many: powers of ten, of bytes powers of two.
+    """Ticks of a logarithmic scale, from `low` above 0 to `high`, at most so many, of bytes at powers of two.
 
-    A unit of time is one of histograms', and its ticks are powers of ten of the second.
+    Those of a histogram's unit of time have the unit that suits each.
     """
     in_bytes, scale = unit == "bytes", NANOSECONDS.get(unit)
-    base = 16.0 if in_bytes else 10.0
-    first = math.ceil(math.log(max(low, 1e-9), base) - 1e-9)
-    last = math.floor(math.log(max(high, 1e-9), base) + 1e-9)
-    if first > last:
-        return []
-    every = max(1, math.ceil((last - first + 1) / most))
-    values = [base**n for n in range(first, last + 1, every)]
-    if len(values) < 3 and not in_bytes:  # less than two decades: 2 and 5 as well
-        values = [v * 10.0**n for n in range(first - 1, last + 1) for v in (1, 2, 5) if low <= v * 10.0**n <= high]
+    base = 2.0 if in_bytes else 10.0
+    first, last = math.floor(math.log(low, base)), math.ceil(math.log(high, base))
+    values: list[float] = []
+    for factors, every in _BYTES if in_bytes else _DECADES:
+        values = [f * base**n for n in range(first, last + 1) if n % every == 0 for f in factors]
+        values = [value for value in values if low <= value <= high]
+        if len(values) <= most:
+            break
     if scale is not None:
         return [(value, duration(value * scale)) for value in values]
     return [(value, size(value) if in_bytes else f"{value:,.0f}") for value in values]

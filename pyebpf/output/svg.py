@@ -38,15 +38,15 @@ SERIES = (
 )
 #: From few to many: each is darker than the one before on light ground, and lighter on dark ground.
 HEAT = (
-    ("#fdeacb", "#33202a"),
-    ("#fcd7a0", "#4b2433"),
-    ("#f9bd77", "#662b39"),
-    ("#f49d58", "#84353a"),
-    ("#e97c44", "#a5443a"),
-    ("#d75a38", "#c65b3d"),
-    ("#b93c33", "#e27a49"),
-    ("#8f2431", "#f3a562"),
-    ("#5c1230", "#fcdb9c"),
+    ("#fdeacb", "#4a2a38"),
+    ("#fcd7a0", "#61303e"),
+    ("#f9bd77", "#7a3741"),
+    ("#f49d58", "#954142"),
+    ("#e97c44", "#b04c41"),
+    ("#d75a38", "#c96242"),
+    ("#b93c33", "#e17f4c"),
+    ("#8f2431", "#f2a868"),
+    ("#5c1230", "#fcdfa4"),
 )
 #: From here on text on a colour of HEAT is light on light screens, dark on dark ones.
 STRONG_HEAT = 5
