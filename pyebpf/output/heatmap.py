@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyebpf.output.heat_counts import Grid
     from pyebpf.output.histogram import Bucket
 
-WIDTH, LEFT, HEAD, FOOT = 900, 84, 56, 66
+WIDTH, LEFT, HEAD, FOOT, LEGEND_LINE = 900, 84, 56, 30, 24
 PLOT_WIDTH, GAP, BARS_WIDTH = 560, 18, 130
 ABOVE, BELOW = 26, 56  # of each map, for its title and its axis of time
 HEIGHT, LOWEST_ROW, HIGHEST_ROW = 280, 3, 22  # pixels: of a map, if its rows are neither too low nor too high
@@ -172,8 +172,10 @@ def heat_map(grids: Sequence[Grid], *, title: str, began: str = "", noun: str = 
         more = f"not drawn: {len(rest)} more with {sum(grid.total for grid in rest):,} {noun}"
         parts.append(text(LEFT, top + 4, more, kind="weak"))
         top += 20
+    if levels:
+        legend, top = _legend(levels, top + 8, noun)
+        parts += legend
     height = math.ceil(top + FOOT)
-    parts += _legend(levels, top + 8, noun)
     parts.append(f'<text id="info" class="text" x="{LEFT}" y="{height - 10}" role="status" aria-live="polite"></text>')
     return document(WIDTH, height, parts, label=f"{title}: {words}", rules=RULES, css=CSS, script=SCRIPT)
 
@@ -200,19 +202,22 @@ def _levels(most: int) -> list[_Level]:
     return [_Level(low, high - 1, c) for low, high, c in zip(lows, [*lows[1:], most + 1], colours, strict=True)]
 
 
-def _legend(levels: Sequence[_Level], top: float, noun: str) -> list[str]:
-    if not levels:
-        return []
+def _legend(levels: Sequence[_Level], top: float, noun: str) -> tuple[list[str], float]:
+    """The colours with their counts, in as many lines as they need, and where they end."""
     words = f"{noun} a cell:"
-    parts, x = [text(LEFT, top + 13, words)], LEFT + len(words) * DIGIT + 12
+    begin = LEFT + len(words) * DIGIT + 12
+    parts, x = [text(LEFT, top + 13, words)], begin
     for level in levels:
         label = f"{level.low:,}" if level.low == level.high else f"{level.low:,} to {level.high:,}"
+        width = 21 + len(label) * DIGIT + 12
+        if x + width > WIDTH:
+            x, top = begin, top + LEGEND_LINE
         parts.append(
             f'<rect class="heat{level.colour} frame" x="{x:g}" y="{top:g}" width="16" height="16" stroke-width=".5"/>'
-            f"{text(x + 21, top + 13, label)}"
+            f"{text(round(x + 21, 1), top + 13, label)}"
         )
-        x += 21 + len(label) * DIGIT + 16
-    return parts
+        x += width
+    return parts, top + LEGEND_LINE
 
 
 def _label(row: Bucket, unit: str) -> str:

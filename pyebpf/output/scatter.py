@@ -1,4 +1,4 @@
-"""Scatter plots: a mark for each event at its time and its duration, as an interactive SVG file that needs nothing else.
+"""Scatter plots: a mark for each event at its time and its duration, as an interactive SVG that needs nothing else.
 
 Classes of events have marks of different colours and shapes. Of more than MOST_POINTS events those are drawn that show
 how the rest lie: the shortest and the longest of each pixel's time and class, and as many of those between as there is
@@ -12,7 +12,6 @@ import math
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pyebpf.dataclass import dataclass
 from pyebpf.output.area import Area
 from pyebpf.output.axes import duration, log_ticks, round_step, time_axis
 from pyebpf.output.svg import PAINTS, SERIES, Paint, document, fitting, paints, text, xml_text
@@ -29,7 +28,14 @@ TICKS_ACROSS, TICK_HEIGHT, LEGEND_HEIGHT = 11, 26, 18
 #: The class of what has none, and of those beyond the marks.
 EVENTS, OTHERS = "events", "others"
 #: A path of each mark, around the point that it begins at: a dot, a cross, a triangle, a square, a plus, a bar.
-MARKS = ("m-2,0a2,2 0 1 0 4,0a2,2 0 1 0 -4,0", "m-2.5,-2.5l5,5m-5,0l5,-5", "m0,-3l3,5h-6z", "m-2,-2h4v4h-4z", "m-3,0h6m-3,-3v6", "m-3,0h6")  # fmt: skip
+MARKS = (
+    "m-2,0a2,2 0 1 0 4,0a2,2 0 1 0 -4,0",
+    "m-2.5,-2.5l5,5m-5,0l5,-5",
+    "m0,-3l3,5h-6z",
+    "m-2,-2h4v4h-4z",
+    "m-3,0h6m-3,-3v6",
+    "m-3,0h6",
+)
 RULES = (*PAINTS, *paints("mark", SERIES, "stroke"), Paint(".cursor", "stroke", "#000", "#fff"))
 CSS = """\
 text{font-family:sans-serif;font-size:12px;pointer-events:none}
@@ -71,7 +77,8 @@ function find(step, test) {
 
 const distance = (point, x, y) => (point[0] - x) ** 2 + (point[1] - y) ** 2;
 hit.addEventListener("mousemove", event => {
-  const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(document.documentElement.getScreenCTM().inverse());
+  const onScreen = document.documentElement.getScreenCTM();
+  const place = new DOMPoint(event.clientX, event.clientY).matrixTransform(onScreen.inverse());
   let nearest = null, least = 400;
   points.forEach((point, number) => {
     const far = distance(point, place.x, place.y);
@@ -98,14 +105,12 @@ plot.addEventListener("keydown", event => {
 Point = tuple[int, int, int]  # time, duration, class
 
 
-@dataclass
 class _Class:
     """What a class of events had: how many, the shortest and the longest."""
 
-    name: str
-    count: int = 0
-    least: int = 0
-    most: int = 0
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = self.least = self.most = 0
 
     def words(self) -> str:
         if not self.count:
@@ -199,11 +204,14 @@ def scatter_plot(points: Points, *, title: str, scale: Scale, began: str = "", v
         first, last = drawn[0][0], drawn[-1][0]
         seconds = time_axis(0, (last - first) / 1e9, TICKS_ACROSS)
         upwards = _Upwards(area, [point[1] for point in drawn], scale)
+
+        def x(time: float) -> float:
+            return round(area.left + time / seconds.span * area.width, 1)
+
         placed = [
-            (round(area.left + (time - first) / 1e9 / seconds.span * area.width, 1), upwards.position(long), time - first, long, number)
-            for time, long, number in drawn
-        ]  # fmt: skip
-        across = [(area.left + at / seconds.span * area.width, label) for at, label in seconds.ticks()]
+            (x((time - first) / 1e9), upwards.position(long), time - first, long, kind) for time, long, kind in drawn
+        ]
+        across = [(x(at), label) for at, label in seconds.ticks()]
         names = ", ".join(each.words() for each in classes)
         label = f"scatter plot; {names}; arrow keys go from event to event"
         parts += [
