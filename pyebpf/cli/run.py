@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.cli.parser import Common
+    from pyebpf.cli.pictures import Picture
     from pyebpf.output.writers import Format, Intervals
     from pyebpf.tool import AnyTool, EventLines, Tracer
 
@@ -58,11 +59,10 @@ def run_tool(tool: AnyTool, arguments: list[str]) -> int:
 
 
 def _trace(tool: AnyTool, options: object, common: Common, sink: Sink, stop: Stop, signals: Signals) -> None:
-    path = common.speedscope if common.svg is None else common.svg
-    if path is not None:
-        from pyebpf.cli.stacks import check_file
+    if common.file is not None:
+        from pyebpf.cli.files import check_file
 
-        check_file(path)
+        check_file(common.file)
     tracer: Tracer = tool.build(options)
     try:
         tool.check_exists(tracer, options)
@@ -89,15 +89,22 @@ def _trace(tool: AnyTool, options: object, common: Common, sink: Sink, stop: Sto
         note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
         if common.duration is not None:
             stop.end_after(common.duration)
+        picture = None
+        if common.file is not None:
+            from pyebpf.cli.pictures import picture_of
+
+            picture = picture_of(tool, options, common)
         drops = Drops(tracer, tool.drop_labels, _losses(sink) if common.form == "json" else None)
         if isinstance(tool, EventTool):
-            _events(tool, tracer, options, common, sink, stop, drops)
+            _events(tool, tracer, options, common, sink, stop, drops, picture)
         elif isinstance(tool, SummaryTool):
-            _Summaries(tool, tracer, options, common, sink, stop, drops).run()
+            _Summaries(tool, tracer, options, common, sink, stop, drops, picture).run()
         elif isinstance(tool, StackTool):
             from pyebpf.cli.stacks import print_stacks
 
             print_stacks(tool, tracer, options, common, sink, stop)
+        if picture is not None:
+            picture.write(sink)
         drops.report()
         if stop.unread:
             note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
@@ -126,8 +133,9 @@ def _events(
     sink: Sink,
     stop: Stop,
     drops: Drops,
+    picture: Picture | None,
 ) -> None:
-    lines = Lines(tool.columns_for(options), tool, common, sink)
+    lines = picture or Lines(tool.columns_for(options), tool, common, sink)
     lines.begin()
     with _holding(sink, stop):
         for record in tool.records(tracer, options, stop):
@@ -197,7 +205,9 @@ class _Summaries:
         sink: Sink,
         stop: Stop,
         drops: Drops,
+        picture: Picture | None,
     ) -> None:
+        self._picture = picture
         self._tool, self._tracer, self._options = tool, tracer, options
         self._common, self._sink, self._stop, self._drops = common, sink, stop, drops
         self._columns, self._form, self._stamps = tool.columns_for(options), _table_form(common), Timestamps()
@@ -211,7 +221,7 @@ class _Summaries:
             self._drops.report()
             if last or done == self._common.count:
                 break
-        if self._form == "text" and self._tool.footer is not None:
+        if self._form == "text" and self._picture is None and self._tool.footer is not None:
             for line in self._tool.footer(self._tracer, self._options):
                 self._sink.line(line)
 
@@ -223,7 +233,9 @@ class _Summaries:
         """One summary."""
         tool, end = self._tool, self._stamps.now()
         items = tool.counted(self._tracer, self._options)
-        if self._form != "text":
+        if self._picture is not None:
+            self._picture.interval(items)
+        elif self._form != "text":
             self._writer.interval(items, self._stamps.iso(end))
         else:
             heading = [self._stamps.clock(end)] if self._common.timestamps or tool.screen else []
@@ -244,6 +256,8 @@ class _Summaries:
         lines = None
         with self._stop.within(seconds), _holding(self._sink, self._stop):
             for record in events.records(self._tracer, self._options, self._stop):
+                if self._picture is not None:
+                    continue
                 if lines is None:
                     if self._printed:
                         self._separate()

@@ -159,7 +159,7 @@ def heat_map(grids: Sequence[Grid], *, title: str, began: str = "", noun: str = 
         text(LEFT, 22, fitting(title, WIDTH - LEFT - 20, 16), kind="text title"),
         text(LEFT, 42, words, kind="weak"),
     ]
-    top = HEAD
+    top: float = HEAD
     for grid in drawn:
         drawing = _Map(grid, top + ABOVE, levels, noun)
         parts += drawing.parts()

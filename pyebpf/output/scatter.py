@@ -140,7 +140,7 @@ class Points:
         found.count += 1
         self.total += 1
         self._points.append((time, nanoseconds, number))
-        if len(self._points) >= 2 * MOST_POINTS:
+        if len(self._points) >= 4 * MOST_POINTS:
             self._points = thinned(self._points)
 
     def _new(self, name: str) -> int:
