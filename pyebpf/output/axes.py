@@ -84,6 +84,8 @@ def log_ticks(low: float, high: float, unit: str, most: int) -> list[tuple[float
 
     Those of a histogram's unit of time have the unit that suits each.
     """
+    if high < low:
+        return []
     in_bytes, scale = unit == "bytes", NANOSECONDS.get(unit)
     base = 2.0 if in_bytes else 10.0
     first, last = math.floor(math.log(low, base)), math.ceil(math.log(high, base))

@@ -74,6 +74,11 @@ class _Columns:
             self.counts = _merged(self.counts, factor)
         return max(time // self.width, 0)
 
+    def at(self, time: int) -> Counts:
+        """The counts of the column of a time."""
+        number = self.number(time)  # which may merge the columns
+        return self.counts.setdefault(number, {})
+
     def drawn(self) -> tuple[int, list[Counts]]:
         """Width and counts of the columns of a picture."""
         count = max(self.counts, default=-1) + 1
@@ -152,7 +157,7 @@ class EventCounts:
         if self.first is None:
             self.first = time
         number = self._columns.number(time - self.first)
-        self._counts = self._columns.counts.setdefault(number, {})
+        self._counts = self._columns.at(time - self.first)
         self._begin = self.first + number * self._columns.width
         self._end = self._begin + self._columns.width
 
@@ -218,8 +223,9 @@ class _Key:
     def add(self, time: int, histogram: Histogram) -> None:
         if len(histogram.buckets) > len(self.buckets):
             self.buckets = histogram.buckets
-        counts = self.columns.counts.setdefault(self.columns.number(time), {})
-        _add(counts, ((row, bucket.count) for row, bucket in enumerate(histogram.buckets) if bucket.count))
+        _add(
+            self.columns.at(time), ((row, bucket.count) for row, bucket in enumerate(histogram.buckets) if bucket.count)
+        )
         self.total += histogram.total
 
     def grid(self, title: str) -> Grid:
@@ -267,7 +273,7 @@ class IntervalCounts:
     def grids(self) -> list[Grid]:
         """A picture for each key, those with the most values first."""
         for key in self._keys.values():  # equally wide, to the last interval
-            key.columns.counts.setdefault(key.columns.number(self._last), {})
+            key.columns.at(self._last)
         return sorted(
             (key.grid(title) for title, key in self._keys.items()), key=lambda grid: (-grid.total, grid.title)
         )

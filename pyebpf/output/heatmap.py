@@ -193,7 +193,7 @@ def _levels(most: int) -> list[_Level]:
     """At most as many as there are colours, equally wide on a logarithmic scale or nearly so, from 1 to the highest."""
     if most < 1:
         return []
-    lows: list[int] = list(range(1, most + 1))
+    lows: list[int] = list(range(1, min(most, len(HEAT) + 1) + 1))
     for factors, every in LEVELS:
         if len(lows) > len(HEAT):
             lows = [f * every**n for n in range(64) for f in factors if f * every**n <= most]
@@ -339,9 +339,11 @@ class _Map:
         """Ticks in the middle of rows that have one number each."""
         rows = self.grid.rows
         every = max(int(round_step(len(rows), room)), 1) if len(rows) > room else 1
-        numbered = [(number, row.low) for number, row in enumerate(rows) if row.low is not None and row.low == row.high]
+        nanoseconds = NANOSECONDS.get(self.grid.unit)
         return [
-            (self.area.bottom - (number + 0.5) * self.row, f"{low:,}") for number, low in numbered if low % every == 0
+            (self.area.bottom - (number + 0.5) * self.row, _value(row.low, self.grid.unit, nanoseconds))
+            for number, row in enumerate(rows)
+            if row.low is not None and row.low == row.high and row.low % every == 0
         ]
 
     def _position(self, value: float) -> float:
