@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
@@ -65,17 +64,23 @@ COUNTS = SummaryTool(
     snapshot=latencies,
     footer=lambda _tracer, _options: ["the end"],
 )
-EVENTS = EventTool(
-    name="reqs",
-    doc="Requests.",
-    tracing="requests",
-    options=Options,
-    build=lambda _: Tracer(),
-    records=requests,
-    time="at",
-    columns=columns,
-    modes={"counts": COUNTS},
-)
+
+
+def event_tool(columns, **modes):
+    return EventTool(
+        name="reqs",
+        doc="Requests.",
+        tracing="requests",
+        options=Options,
+        build=lambda _: Tracer(),
+        records=requests,
+        time="at",
+        columns=columns,
+        modes=modes,
+    )
+
+
+EVENTS = event_tool(columns, counts=COUNTS)
 START = "Tracing requests... Hit Ctrl-C to end.\n"
 
 
@@ -122,16 +127,16 @@ def test_a_scatter_plot(capsys, tmp_path):
     assert run(capsys, "--scatter", str(path)) == ("", f"{START}{path}: 3 events, 3 of them drawn\n")
     found = texts(path.read_text())
     assert {"Read: 2, 100 us to 110 us", "Write: 1, 300 us to 300 us", "latency"} <= set(found)
-    other = dataclasses.replace(EVENTS, columns=(Column("NS", drawn=True, field="age_ns", key="ns"),), modes={})
+    other = event_tool((Column("NS", drawn=True, field="age_ns", key="ns"),))
     found = texts(run(capsys, "--scatter", "-", of=other).out)
     assert {"events: 3, 100 us to 300 us", "age"} <= set(found)
 
 
-@pytest.mark.parametrize(("flag", "noun"), [("--heatmap", "0 events in 0 columns"), ("--scatter", "0 events, 0 of")])
-def test_nothing_seen_is_a_picture_that_says_so(capsys, tmp_path, flag, noun):
+@pytest.mark.parametrize(("picture", "noun"), [("--heatmap", "0 events in 0 columns"), ("--scatter", "0 events, 0 of")])
+def test_nothing_seen_is_a_picture_that_says_so(capsys, tmp_path, picture, noun):
     """As a flame graph of nothing is one."""
     path = tmp_path / "none.svg"
-    out, err = run(capsys, flag, str(path), "--nothing")
+    out, err = run(capsys, picture, str(path), "--nothing")
     assert out == ""
     assert f"{path}: {noun}" in err
     assert "nothing was seen" in texts(path.read_text())
@@ -154,9 +159,9 @@ def test_what_cannot_be_drawn():
 
 def test_files_that_cannot_be_written(tmp_path):
     """Told before anything is traced, as of flame graphs."""
-    for flag in ("--heatmap", "--scatter"):
+    for picture in ("--heatmap", "--scatter"):
         with pytest.raises(InvalidValue, match="it is a directory"):
-            run_tool(EVENTS, [flag, str(tmp_path)])
+            run_tool(EVENTS, [picture, str(tmp_path)])
 
 
 @pytest.mark.parametrize(
