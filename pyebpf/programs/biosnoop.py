@@ -139,6 +139,7 @@ TOOL = EventTool(
         Example("biosnoop", "every request of the machine"),
         Example("biosnoop -Q", "with the time in the queue"),
         Example("biosnoop --disk sda --csv", "of one disk, as CSV"),
+        Example("biosnoop --scatter io.svg -d 60", "a minute as a picture"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: biosnoop.open(disk="sda")
