@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from pyebpf.output.area import Area
@@ -157,16 +158,13 @@ class Points:
         return sorted(self._points if len(self._points) <= MOST_POINTS else thinned(self._points))
 
 
-def thinned(points: Iterable[Point]) -> list[Point]:
-    """At most MOST_POINTS of the points: of each pixel's time and class the extremes, and even ranks between them."""
-    found = sorted(points)
-    first, span = found[0][0], max(found[-1][0] - found[0][0], 1)
+def thinned(points: Sequence[Point]) -> list[Point]:
+    """At most MOST_POINTS of the points: of each two pixels of time and class the extremes, and even ranks between."""
+    first = min(point[0] for point in points)
+    span = max(max(point[0] for point in points) - first, 1)
     pixels = PLOT_WIDTH // 2
-
-    def place(point: Point) -> tuple[int, int]:
-        return (point[0] - first) * pixels // span, point[2]
-
-    groups = [sorted(group, key=lambda p: p[1]) for _, group in groupby(sorted(found, key=place), key=place)]
+    placed = sorted(((time - first) * pixels // span, kind, long, time) for time, long, kind in points)
+    groups = [[(time, long, kind) for _, kind, long, time in group] for _, group in groupby(placed, itemgetter(0, 1))]
     low, high = 2, MOST_POINTS
     while low < high:
         middle = (low + high + 1) // 2
