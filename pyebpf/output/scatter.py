@@ -107,7 +107,7 @@ Point = tuple[int, int, int]  # time, duration, class
 
 
 class _Class:
-    """What a class of events had: how many, the shortest and the longest."""
+    """Numbers of a class of events: how many, the shortest and the longest."""
 
     def __init__(self, name: str) -> None:
         self.name = name
