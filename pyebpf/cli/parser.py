@@ -11,12 +11,13 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import StackTool, SummaryTool, buffer_size
+from pyebpf.tool import EventTool, StackTool, SummaryTool, buffer_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyebpf.dataclass import Field
+    from pyebpf.output.columns import Column
     from pyebpf.tool import AnyTool
     from pyebpf.tool.options import OptionSpec
 
@@ -37,6 +38,9 @@ class Common:
     count: int | None = None
     svg: str | None = None
     speedscope: str | None = None
+    heatmap: str | None = None
+    scatter: str | None = None
+    scale: Literal["log", "linear"] = "log"
     delimited: bool = False
     annotated: bool = False
     buffer: int | None = None
@@ -45,6 +49,12 @@ class Common:
     record: str | None = None
     record_size: int | None = None
     overwrite: bool = False
+
+    @property
+    def file(self) -> str | None:
+        """The file that is written in place of what is printed."""
+        files = (self.svg, self.speedscope, self.heatmap, self.scatter)
+        return next((path for path in files if path is not None), None)
 
 
 class _Parser(Parser):
@@ -192,6 +202,7 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
         taken.add("-d")
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
+        _add_pictures(form, group, tools, taken)
     add(group, "-d", "--duration", "duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
     if tool.prints_events and "--buffer" not in taken:
         buffer = add(group, "", "--buffer", "buffer", type=buffer_bytes, metavar="SIZE")
@@ -211,6 +222,45 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
             "interval", nargs="?", type=seconds, help=f"seconds between summaries{only} (default: {default})"
         )
         parser.add_argument("count", nargs="?", type=positive, help=f"how many summaries{only} (default: no limit)")
+
+
+def _add_pictures(
+    form: argparse._MutuallyExclusiveGroup, group: argparse._ArgumentGroup, tools: Sequence[AnyTool], taken: set[str]
+) -> None:
+    """Add pictures of histograms, and of events that have a column of durations."""
+    default: object = None
+    with suppress(Exception):  # of a tool that needs an argument first: its columns are asked for without
+        default = tools[0].options()
+    drawn = [each for each in tools if draws(each, default)]
+    events = [each for each in drawn if isinstance(each, EventTool)]
+    if drawn:
+        form.add_argument("--heatmap", metavar="FILE", help="write a heat map over time (SVG); - to standard output")
+    if events:
+        form.add_argument("--scatter", metavar="FILE", help="write a scatter plot of the events (SVG); - as above")
+    if events and "--scale" not in taken:
+        scale = group.add_argument("--scale", choices=("log", "linear"), help="the scale of these (default: log)")
+        scale.metavar = "SCALE"
+
+
+def draws(tool: AnyTool, options: object) -> bool:
+    """Whether there are pictures of what a tool gives with these options."""
+    columns: Sequence[Column] = ()
+    if not callable(tool.columns) or options is not None:
+        columns = tool.columns_for(options)
+    if isinstance(tool, EventTool):
+        return any(column.drawn for column in columns)
+    return isinstance(tool, SummaryTool) and not columns
+
+
+def _check_pictures(prog: str, tool: AnyTool, options: object, given: Mapping[str, object]) -> None:
+    """Raise UsageError for a picture of what these options do not give."""
+    flag = next((f"--{name}" for name in ("heatmap", "scatter") if name in given), None)
+    if flag is not None and not draws(tool, options):
+        raise UsageError(prog, f"{flag} has nothing to draw with these options: no times, and no histograms")
+    if flag == "--scatter" and not isinstance(tool, EventTool):
+        raise UsageError(prog, "--scatter is for single events, and with these options there are histograms")
+    if "scale" in given and (flag is None or not isinstance(tool, EventTool)):
+        raise UsageError(prog, "--scale is for --heatmap and --scatter of single events")
 
 
 def _summary_flags(tool: AnyTool) -> list[str]:
@@ -290,7 +340,8 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
     if "interval" in given and not isinstance(mode, SummaryTool):
         flags = " or ".join(_summary_flags(tool))
         raise UsageError(parser.prog, f"an interval is for summaries, which {flags} asks for")
-    if isinstance(mode, SummaryTool) and mode.screen:
+    _check_pictures(parser.prog, mode, options, given)
+    if isinstance(mode, SummaryTool) and (mode.screen or "heatmap" in given):
         given.setdefault("interval", 1.0)
     return options, Common(**given)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pyebpf.cli.parser import Common
+    from pyebpf.cli.pictures import Picture
     from pyebpf.output.columns import Column
     from pyebpf.tool import AnyTool, EventLines, Tracer
 
@@ -64,11 +65,10 @@ def _trace(
     stop: Stop,
     signals: Signals,
 ) -> None:
-    path = common.speedscope if common.svg is None else common.svg
-    if path is not None:
-        from pyebpf.cli.stacks import check_file
+    if common.file is not None:
+        from pyebpf.cli.files import check_file
 
-        check_file(path)
+        check_file(common.file)
     if common.record is not None:
         from pyebpf.cli.recorder import check_common
 
@@ -100,15 +100,18 @@ def _trace(
             note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
             if common.duration is not None:
                 stop.end_after(common.duration)
+            picture = _picture(tool, options, common)
             drops = Drops(tracer, tool.drop_labels, _losses(common, sink, recorder))
             if isinstance(tool, EventTool):
-                _events(tool, tracer, options, common, sink, stop, drops, recorder)
+                _events(tool, tracer, options, common, sink, stop, drops, recorder, picture)
             elif isinstance(tool, SummaryTool):
-                _Run(tool, tracer, options, common, sink, stop, drops, recorder).run()
+                _Run(tool, tracer, options, common, sink, stop, drops, recorder, picture).run()
             elif isinstance(tool, StackTool):
                 from pyebpf.cli.stacks import print_stacks
 
                 print_stacks(tool, tracer, options, common, sink, stop, recorder)
+            if picture is not None:
+                picture.write(sink)
             drops.report()
             if stop.unread:
                 note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
@@ -123,6 +126,15 @@ def _recorder(
     from pyebpf.cli.recorder import Recorder
 
     return Recorder(tool, options, common, command, stop)
+
+
+def _picture(tool: AnyTool, options: object, common: Common) -> Picture | None:
+    """The picture that the options ask for in place of lines, or none."""
+    if common.file is None:
+        return None
+    from pyebpf.cli.pictures import picture_of
+
+    return picture_of(tool, options, common)
 
 
 def _losses(common: Common, sink: Sink, recorder: Unrecorded) -> Callable[[Mapping[str, int]], None] | None:
@@ -148,8 +160,9 @@ def _events(
     stop: Stop,
     drops: Drops,
     recorder: Unrecorded,
+    picture: Picture | None,
 ) -> None:
-    lines = _lines(tool.columns_for(options), tool, common, sink, recorder)
+    lines = picture or _lines(tool.columns_for(options), tool, common, sink, recorder)
     lines.begin()
     with _holding(sink, stop):
         for record in recorder.events(tool.records(tracer, options, stop), tool.time):
@@ -193,10 +206,12 @@ class _Run:
         stop: Stop,
         drops: Drops,
         recorder: Unrecorded,
+        picture: Picture | None,
     ) -> None:
+        self._picture = picture
         self._tool, self._tracer, self._options = tool, tracer, options
         self._common, self._sink, self._stop, self._drops = common, sink, stop, drops
-        self._recorder, self._is_text = recorder, common.form == "text"
+        self._recorder, self._is_text = recorder, common.form == "text" and picture is None
         events = tool.lines
         self._summaries = Summaries(
             tool.columns_for(options),
@@ -228,7 +243,11 @@ class _Run:
         heading = None
         if tool.heading is not None and (self._is_text or self._recorder.is_recording):
             heading = tool.heading(self._tracer, self._options)
-        self._summaries.interval(self._recorder.interval(end, heading, items), end, heading)
+        items = self._recorder.interval(end, heading, items)
+        if self._picture is not None:
+            self._picture.interval(items)
+        else:
+            self._summaries.interval(items, end, heading)
 
     def _wait(self, seconds: float | None) -> None:
         """Wait for the end of an interval, and print the events until then."""
@@ -239,7 +258,8 @@ class _Run:
         with self._stop.within(seconds), _holding(self._sink, self._stop):
             records = events.records(self._tracer, self._options, self._stop)
             for record in self._recorder.events(records, events.time):
-                self._summaries.event(record)
+                if self._picture is None:
+                    self._summaries.event(record)
                 if self._drops.are_due():
                     self._sink.flush()
                     self._drops.report()

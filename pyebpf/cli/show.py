@@ -131,7 +131,7 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
         raise UsageError("pyebpf show", f"--folded, --svg and --speedscope are for stacks, and {header.tool} has none")
     path = given.speedscope if given.svg is None else given.svg
     if path is not None:
-        from pyebpf.cli.stacks import check_file
+        from pyebpf.cli.files import check_file
 
         check_file(path)
     return Common(

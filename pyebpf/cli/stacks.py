@@ -1,16 +1,13 @@
-"""Output of stack tools when they end, and the files that they write."""
+"""Output of stack tools when they end."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pyebpf.cli.files import write_whole
 from pyebpf.cli.report import note
-from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
 from pyebpf.output.stacks import fold, write_stacks
-from pyebpf.tool.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,24 +18,8 @@ if TYPE_CHECKING:
     from pyebpf.output.stacks import Stack
     from pyebpf.tool import StackTool, Stop
 
-STANDARD_OUTPUT = "-"
 #: Units of the tools that are units of speedscope's, too; all others are counts to it.
 _UNITS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
-
-
-def check_file(path: str) -> None:
-    """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
-    if path == STANDARD_OUTPUT:
-        return
-    if not path:
-        raise InvalidValue("name the file to write, or - for standard output")
-    place = Path(path)
-    if place.is_dir():
-        raise InvalidValue(f"{path} cannot be written: it is a directory")
-    if not place.parent.is_dir():
-        raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
-    if not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise InvalidValue(f"{path} cannot be written by this user")
 
 
 def print_stacks(
@@ -96,14 +77,7 @@ def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: 
 
         unit = tool.unit if tool.unit in _UNITS else "none"
         content = speedscope(folded, name=f"pyebpf {tool.name}", unit=unit)
-    if path == STANDARD_OUTPUT:
-        sink.write(content)
-        return
-    try:
-        write_file(path, content)
-    except OSError as error:
-        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
-    note(f"{path}: {sum(folded.values())} {tool.unit} of {len(folded)} different stacks")
+    write_whole(path, content, f"{sum(folded.values())} {tool.unit} of {len(folded)} different stacks", sink)
 
 
 def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:

@@ -43,6 +43,9 @@ class Column:
     not `printed` of JSON and CSV alone. None is null in JSON, nothing in CSV; a column `below` is a
     list in JSON, one cell with semicolons in CSV.
 
+    The column whose value, in nanoseconds, pictures of the events show is `drawn`. One with `classes` tells the events
+    apart in them, by its value in JSON: those named here have the first colours and marks.
+
     Raises InvalidValue for a field whose name is not in snake_case.
     """
 
@@ -58,6 +61,8 @@ class Column:
     printed: bool = True
     value: str | Callable[[Any], object] = ""
     type: str = ""
+    drawn: bool = False
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.field is not None and not _FIELD.fullmatch(self.field_name()):

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from pyebpf.output.escape import escaped
+from pyebpf.output.svg import BACK, Paint, document, xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,17 +20,21 @@ _CHARACTER = 7.0  # pixels of a 12-pixel monospaced font
 _MARKS = re.compile(r"_\[([kj])\]$")
 # Hue, saturation, lightness, and how far a name moves the hue: the kernel's functions, compiled just in time, others.
 _COLOURS = {"k": (28, 85, 64, 8), "j": (120, 45, 62, 15), "": (8, 78, 62, 18)}
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
+_RULES = (
+    BACK,
+    Paint("#title,#info,#matched", "fill", "#000", "#eaeaea"),
+    Paint(".button", "fill", "#555", "#b0b0b0"),
+)
 _STYLE = """\
-text{font:12px monospace;fill:#000;pointer-events:none}
+text{font:12px monospace;pointer-events:none}
 #title{font-size:16px;text-anchor:middle}
 rect{rx:1px}
 g.frame{cursor:pointer}
 g.frame:hover rect{stroke:#000;stroke-width:.6}
 g.under rect{opacity:.5}
 g.found rect{fill:#d0f}
-.button{cursor:pointer;pointer-events:all;fill:#555}
+.button{cursor:pointer;pointer-events:all}
 """
 
 # x and w of a frame are in samples; `from` and `span` are what of them is shown.
@@ -103,34 +107,29 @@ def flame_graph(stacks: Mapping[tuple[str, ...], int], *, title: str = "Flame gr
     deepest = max((box[1] for box in boxes), default=0)
     height = _TOP + _BOTTOM + (deepest + 1) * _HEIGHT
     inner = _WIDTH - 2 * _MARGIN
-    head = (
-        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n'
-        f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" data-total="{total or 1}" data-width="{inner}" data-margin="{_MARGIN}" '
-        f'data-character="{_CHARACTER}">\n<style>{_STYLE}</style>\n'
-        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>\n'
-        f'<text id="title" x="{_WIDTH // 2}" y="22">{_escape(title)}</text>\n'
-        f'<text id="info" x="{_MARGIN}" y="{height - 7}"></text>\n'
-        f'<text id="matched" x="{_WIDTH - _MARGIN}" y="{height - 7}" text-anchor="end"></text>\n'
-        f'<text id="reset" class="button" x="{_MARGIN}" y="22" style="display:none">reset</text>\n'
-        f'<text id="search" class="button" x="{_WIDTH - _MARGIN}" y="22" text-anchor="end">search</text>\n'
-    )
-    parts = [head]
+    parts = [
+        f'<text id="title" x="{_WIDTH // 2}" y="22">{xml_text(title)}</text>',
+        f'<text id="info" x="{_MARGIN}" y="{height - 7}"></text>',
+        f'<text id="matched" x="{_WIDTH - _MARGIN}" y="{height - 7}" text-anchor="end"></text>',
+        f'<text id="reset" class="button" x="{_MARGIN}" y="22" style="display:none">reset</text>',
+        f'<text id="search" class="button" x="{_WIDTH - _MARGIN}" y="22" text-anchor="end">search</text>',
+    ]
     for name, depth, start, count in boxes:
         x = _MARGIN + start / total * inner
         width = count / total * inner
         y = height - _BOTTOM - (depth + 1) * _HEIGHT
-        shown = _escape(name)
+        shown = xml_text(name)
         share = f"{count:,} {unit}, {100 * count / total:.2f}%"
         parts.append(
             f'<g class="frame" data-x="{start}" data-w="{count}" data-depth="{depth}" data-name="{shown}">'
-            f"<title>{shown} ({_escape(share)})</title>"
+            f"<title>{shown} ({xml_text(share)})</title>"
             f'<rect x="{x:.2f}" y="{y}" width="{max(width - 0.4, 0.1):.2f}" height="{_HEIGHT - 1}" '
             f'fill="{_colour(name)}"/>'
-            f'<text x="{x + 3:.2f}" y="{y + 12}">{_escape(_fitting(name, width))}</text></g>\n'
+            f'<text x="{x + 3:.2f}" y="{y + 12}">{xml_text(_fitting(name, width))}</text></g>'
         )
-    parts.append(f"<script><![CDATA[\n{_SCRIPT}]]></script>\n</svg>\n")
-    return "".join(parts)
+    data = {"total": total or 1, "width": inner, "margin": _MARGIN, "character": _CHARACTER}
+    attributes = {f"data-{name}": value for name, value in data.items()}
+    return document(_WIDTH, height, parts, rules=_RULES, css=_STYLE, script=_SCRIPT, attributes=attributes)
 
 
 def _boxes(stacks: Mapping[tuple[str, ...], int]) -> Iterator[tuple[str, int, int, int]]:
@@ -168,11 +167,3 @@ def _colour(name: str) -> str:
     seed = crc32(name.encode(errors="surrogatepass"))
     hue += seed % (2 * spread + 1) - spread
     return f"hsl({hue % 360},{saturation}%,{lightness + (seed >> 8) % 9 - 4}%)"
-
-
-def _escape(text: str) -> str:
-    """Text for XML 1.0, which has no way to spell control characters."""
-    text = _NOT_XML.sub("\ufffd", escaped(text))
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        text = text.replace(character, entity)
-    return text

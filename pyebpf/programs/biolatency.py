@@ -134,6 +134,7 @@ TOOL = SummaryTool(
         Example("biolatency -Q -D", "with the time queued, for each disk"),
         Example("biolatency -F -T 5", "by flags, every 5 s, with the time"),
         Example("biolatency -L 1", "0 to 100 ms in steps of 1, each second"),
+        Example("biolatency --heatmap io.svg 1", "a picture, a column a second"),
         Example("biolatency -D --json -d 10", "for ten seconds, an object a disk"),
     ),
 )

@@ -105,12 +105,20 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("COMM", 14),
         Column("PID", 7),
         Column("DISK", 8),
-        Column("T", 1, key="letter", value="operation", field="operation", type="str"),
+        Column(
+            "T",
+            1,
+            key="letter",
+            value="operation",
+            field="operation",
+            type="str",
+            classes=("Read", "Write", "Flush", "Discard"),
+        ),
         Column("DIRECTION", printed=False),
         Column("SECTOR", 10, ">"),
         Column("BYTES", 7, ">", key="size", field="size_bytes"),
         Column("QUE(ms)", 8, ">", key="queued", scale=10**6, decimals=2, field="queued_ns", printed=options.queued),
-        Column("LAT(ms)", 8, ">", key="elapsed", scale=10**6, decimals=3, field="latency_ns"),
+        Column("LAT(ms)", 8, ">", key="elapsed", scale=10**6, decimals=3, field="latency_ns", drawn=True),
     )
 
 
@@ -131,6 +139,7 @@ TOOL = EventTool(
         Example("biosnoop", "every request of the machine"),
         Example("biosnoop -Q", "with the time in the queue"),
         Example("biosnoop --disk sda --csv", "of one disk, as CSV"),
+        Example("biosnoop --scatter io.svg -d 60", "a minute as a picture"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: biosnoop.open(disk="sda")

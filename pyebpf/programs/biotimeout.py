@@ -68,7 +68,7 @@ TOOL = EventTool(
     time="time",
     columns=(
         *REQUEST,
-        Column("WAIT(ms)", 9, ">", key="waited", scale=10**6, decimals=0, field="wait_ns"),
+        Column("WAIT(ms)", 9, ">", key="waited", scale=10**6, decimals=0, field="wait_ns", drawn=True),
         Column("OUTCOME", 9, key=outcome, field="outcome"),
         Column("ERROR"),
     ),

@@ -71,7 +71,7 @@ TOOL = EventTool(
         Column("COMM", 16),
         Column("PID", 7),
         Column("TID", printed=False),
-        Column("LAT(ms)", 8, ">", key="elapsed", scale=1_000_000, decimals=2, field="latency_ns"),
+        Column("LAT(ms)", 8, ">", key="elapsed", scale=1_000_000, decimals=2, field="latency_ns", drawn=True),
         Column("PAGES", key="pages", field="reclaimed_pages"),
     ),
     examples=(

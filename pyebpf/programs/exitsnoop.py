@@ -122,7 +122,7 @@ TOOL = EventTool(
         Column("PID", 7),
         Column("PPID", 7),
         Column("TID", 7),
-        Column("AGE(s)", 8, key="age", scale=1_000_000_000, decimals=2, field="age_ns"),
+        Column("AGE(s)", 8, key="age", scale=1_000_000_000, decimals=2, field="age_ns", drawn=True),
         Column("EXIT_CODE", key=outcome, field="exit_code", value="exit_code", type="int | None"),
         Column("SIGNAL", printed=False),
         Column("CORE_DUMPED", printed=False),

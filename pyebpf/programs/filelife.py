@@ -65,7 +65,7 @@ TOOL = EventTool(
         Column("TIME", 8),
         Column("PID", 7),
         Column("COMM", 16),
-        Column("AGE(s)", 8, ">", key="age", scale=1_000_000_000, decimals=2, field="age_ns"),
+        Column("AGE(s)", 8, ">", key="age", scale=1_000_000_000, decimals=2, field="age_ns", drawn=True),
         Column("FILE"),
     ),
     examples=(

@@ -93,7 +93,7 @@ TOOL = EventTool(
         Column("TIME", 8),
         Column("PID", 7),
         Column("COMM", 16),
-        Column("LATms", 9, ">", key="elapsed", scale=1_000_000, decimals=3, field="latency_ns"),
+        Column("LATms", 9, ">", key="elapsed", scale=1_000_000, decimals=3, field="latency_ns", drawn=True),
         Column("HOST", key="host"),
     ),
     examples=(

@@ -231,7 +231,7 @@ TOOL = EventTool(
         Column("BAND"),
         Column("FREQ", key="frequency", field="frequency_mhz"),
         Column("BEACON_FOUND"),
-        Column("MS", key="ns", scale=1_000_000, field="duration_ns"),
+        Column("MS", key="ns", scale=1_000_000, field="duration_ns", drawn=True),
         Column("ERROR"),
     ),
     examples=(

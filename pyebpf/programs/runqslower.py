@@ -73,7 +73,7 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("COMM", 16),
         Column("TID", 7),
         Column("PID", 7, printed=False),
-        Column("LAT(us)", 14, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns"),
+        Column("LAT(us)", 14, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns", drawn=True),
         Column("PREV COMM", 16, key="previous_comm", printed=options.previous),
         Column("PREV TID", 8, key="previous_tid", printed=options.previous),
     )

@@ -69,7 +69,7 @@ TOOL = EventTool(
         Column("PID", 7),
         Column("PROCESS", 16, key="comm"),
         *address_columns("to"),
-        Column("LAT(us)", 8, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns"),
+        Column("LAT(us)", 8, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns", drawn=True),
         RESULT,
     ),
     examples=(

@@ -91,9 +91,15 @@ TOOL = EventTool(
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
-        Column("CALL", 7, key=lambda session: "accept" if session.call == ACCEPTED else "connect", field="call"),
+        Column(
+            "CALL",
+            7,
+            key=lambda session: "accept" if session.call == ACCEPTED else "connect",
+            field="call",
+            classes=("connect", "accept"),
+        ),
         *address_columns("peer"),
-        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns"),
+        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns", drawn=True),
     ),
     examples=(
         Example("solife", "every session that ends"),

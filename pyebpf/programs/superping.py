@@ -111,7 +111,7 @@ TOOL = EventTool(
         Column("PING", key=lambda reply: f"IPv{reply.version}", field="ip_version", value="version", type="int"),
         Column("ID"),
         Column("SEQ", key="sequence"),
-        Column("LAT(us)", key="ns", scale=1_000, field="latency_ns"),
+        Column("LAT(us)", key="ns", scale=1_000, field="latency_ns", drawn=True),
     ),
     examples=(
         Example("superping", "every reply to a ping of this machine"),

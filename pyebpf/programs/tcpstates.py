@@ -16,6 +16,9 @@ from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, state_name
 from pyebpf.tool import Column, EventTool, Example, SocketOptions, dataclass, ends_columns, events_of, flag
 
+#: Those that a plot tells apart.
+STATES = ("SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2")
+
 
 class Change(Struct):
     """A change of state, at `time`; `since` is the time of the socket's change before, 0 if that was not seen."""
@@ -100,9 +103,9 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("C-PID", 7, key="pid", field="current_pid"),
         Column("C-COMM", 10, key="comm", field="current_comm", printed=options.wide),
         *ends_columns(wide=options.wide),
-        Column("MS", 7, ">", key="duration", scale=1_000_000, decimals=2, field="duration_ns"),
+        Column("MS", 7, ">", key="duration", scale=1_000_000, decimals=2, field="duration_ns", drawn=True),
         Column("OLDSTATE -> NEWSTATE", key=lambda c: f"{c.old_state} -> {c.new_state}", field=None),
-        Column("OLDSTATE", key="old_state", printed=False),
+        Column("OLDSTATE", key="old_state", printed=False, classes=STATES),
         Column("NEWSTATE", key="new_state", printed=False),
     )
 

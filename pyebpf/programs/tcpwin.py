@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pyebpf import BPF, KernelObject, NotFound, Struct, TcpState, cast, now, u32, u64
 from pyebpf.endpoints import Endpoints, endpoints, with_port
 from pyebpf.filters import SocketFilter
-from pyebpf.programs._plot import Panel, line_charts
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import (
     Column,
@@ -29,6 +28,7 @@ from pyebpf.tool import (
     option,
 )
 from pyebpf.tool.files import write_file
+from pyebpf.tool.line_charts import Panel, line_charts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -133,7 +133,7 @@ TOOL = EventTool(
         *ends_columns(),
         Column("TX_B", 6, ">", key="sent", field="sent_bytes"),
         Column("RX_B", 6, ">", key="received", field="received_bytes"),
-        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns"),
+        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns", drawn=True),
     ),
     examples=(
         Example("udplife", "every connection that ends"),

@@ -1,4 +1,4 @@
-"""The line charts of tcpwin: axes with round numbers, a legend, and few points where many would hide each other."""
+"""Line charts: axes with round numbers, a legend, and few points where many would hide each other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pyebpf.programs._plot import LEFT, PLOT_HEIGHT, PLOT_WIDTH, Panel, line_charts
+from pyebpf.tool.line_charts import LEFT, PLOT_HEIGHT, PLOT_WIDTH, Panel, line_charts
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,0 +1,43 @@
+"""Files that a tool writes when it ends, in place of what it prints."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyebpf.cli.report import note
+from pyebpf.errors import InvalidValue
+from pyebpf.tool.files import write_file
+
+if TYPE_CHECKING:
+    from pyebpf.output.sink import Sink
+
+STANDARD_OUTPUT = "-"
+
+
+def check_file(path: str) -> None:
+    """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
+    if path == STANDARD_OUTPUT:
+        return
+    if not path:
+        raise InvalidValue("name the file to write, or - for standard output")
+    place = Path(path)
+    if place.is_dir():
+        raise InvalidValue(f"{path} cannot be written: it is a directory")
+    if not place.parent.is_dir():
+        raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InvalidValue(f"{path} cannot be written by this user")
+
+
+def write_whole(path: str, content: str, summary: str, sink: Sink) -> None:
+    """Write a file, and say what is in it; `-` is the sink. Raises InvalidValue."""
+    if path == STANDARD_OUTPUT:
+        sink.write(content)
+        return
+    try:
+        write_file(path, content)
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
+    note(f"{path}: {summary}")
