@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyebpf.cli.arguments import Parser
@@ -34,8 +35,7 @@ class Common:
     duration: float | None = None
     interval: float | None = None
     count: int | None = None
-    svg: str | None = None
-    speedscope: str | None = None
+    stack_file: tuple[str, str] | None = None  # a format of `STACK_FILES`, and the path
     delimited: bool = False
     annotated: bool = False
     buffer: int | None = None
@@ -209,14 +209,22 @@ def _buffer_help(tool: AnyTool) -> str:
 
 def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusiveGroup) -> None:
     """Add the output options of stack tools, with bcc's letters."""
+    from pyebpf.output.stack_files import STACK_FILES
+
     form.add_argument(
         "-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks, one a line"
     )
-    form.add_argument("--svg", metavar="FILE", help="write an interactive flame graph; - to standard output")
-    form.add_argument("--speedscope", metavar="FILE", help="write JSON for www.speedscope.app; - as above")
+    for name, each in STACK_FILES.items():
+        form.add_argument(
+            f"--{name}", dest="stack_file", type=partial(_stack_file, name), metavar="FILE", help=each.help
+        )
     parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
     parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
     parser.add_argument("seconds", nargs="?", type=seconds, help="end after this many seconds (default: at Ctrl-C)")
+
+
+def _stack_file(name: str, path: str) -> tuple[str, str]:
+    return name, path
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):

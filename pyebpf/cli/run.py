@@ -58,11 +58,10 @@ def run_tool(tool: AnyTool, arguments: list[str]) -> int:
 
 
 def _trace(tool: AnyTool, options: object, common: Common, sink: Sink, stop: Stop, signals: Signals) -> None:
-    path = common.speedscope if common.svg is None else common.svg
-    if path is not None:
+    if common.stack_file is not None:
         from pyebpf.cli.stacks import check_file
 
-        check_file(path)
+        check_file(*common.stack_file)
     tracer: Tracer = tool.build(options)
     try:
         tool.check_exists(tracer, options)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
+from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
 from pyebpf.output.timestamps import Timestamps
 from pyebpf.tool.files import write_file
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
     from pyebpf.tool import StackTool, Stop
 
 STANDARD_OUTPUT = "-"
-#: Units of the tools that are units of speedscope's, too; all others are counts to it.
-_UNITS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
 
 
-def check_file(path: str) -> None:
+def check_file(form: str, path: str) -> None:
     """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
     if path == STANDARD_OUTPUT:
+        if not STACK_FILES[form].is_text and sys.stdout.isatty():
+            raise InvalidValue(f"--{form} writes no text, and standard output is a terminal: name a file")
         return
     if not path:
         raise InvalidValue("name the file to write, or - for standard output")
@@ -48,35 +51,43 @@ def print_stacks(
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.
     tracer.stacks.hurry(stop.patience)
     tracer.stacks.prepare()
+    start, began = time.time_ns(), time.monotonic_ns()
     stacks = list(tool.collect(tracer, options, stop))
+    duration = time.monotonic_ns() - began
     _say_why_names_are_missing(tracer, stacks)
-    path = common.svg or common.speedscope
-    if path is None:
+    if common.stack_file is None:
         if not stacks:
             note("No stacks were seen")
         stamps = Timestamps()
-        time = stamps.iso(stamps.now())
-        write_stacks(stacks, common.form, sink, time=time, delimited=common.delimited, annotated=common.annotated)
+        now = stamps.iso(stamps.now())
+        write_stacks(stacks, common.form, sink, time=now, delimited=common.delimited, annotated=common.annotated)
         return
-    # Colours go by the marks.
-    folded = fold(stacks, delimited=common.delimited, annotated=common.annotated or common.svg is not None)
-    if common.svg is not None:
-        from pyebpf.output.flamegraph import flame_graph
+    recording = Recording(
+        name=f"pyebpf {tool.name}",
+        title=f"pyebpf {tool.name}: {tool.tracing}",
+        unit=tool.unit,
+        period=None if tool.period is None else tool.period(options),
+        start=start,
+        duration=duration,
+        delimited=common.delimited,
+        annotated=common.annotated,
+    )
+    form, path = common.stack_file
+    write_content(path, STACK_FILES[form].write(stacks, recording), sink)
+    if path != STANDARD_OUTPUT:
+        different = len(fold(stacks))
+        note(f"{path}: {sum(stack.count for stack in stacks)} {tool.unit} of {different} different stacks")
 
-        content = flame_graph(folded, title=f"pyebpf {tool.name}: {tool.tracing}", unit=tool.unit)
-    else:
-        from pyebpf.output.speedscope import speedscope
 
-        unit = tool.unit if tool.unit in _UNITS else "none"
-        content = speedscope(folded, name=f"pyebpf {tool.name}", unit=unit)
+def write_content(path: str, content: str | bytes, sink: Sink) -> None:
+    """Write a file, or to the sink for `-`. Raises InvalidValue if it cannot be written."""
     if path == STANDARD_OUTPUT:
-        sink.write(content)
+        sink.write_bytes(content) if isinstance(content, bytes) else sink.write(content)
         return
     try:
         write_file(path, content)
     except OSError as error:
         raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
-    note(f"{path}: {sum(folded.values())} {tool.unit} of {len(folded)} different stacks")
 
 
 def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:

@@ -29,7 +29,7 @@ an `EventLines`, since it does not wait for an interval's end. As libraries, wit
         for event in snapshot.events(): ...             # of a tool with `lines`
 
 A stack tool has `collect`: it watches until it is told to stop, then returns `Stack` objects, printed as text,
-folded lines, a flame graph or a speedscope file:
+folded lines, a flame graph or a file for another profiler:
 
     with profile.open(pid=42) as collect:
         for stack in collect(5.0): ...                  # five seconds
@@ -472,11 +472,13 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     """A tool that prints stacks when it ends: `collect` watches until the stop, then gives what was counted.
 
-    `unit` is what counts are of: "samples", "microseconds".
+    `unit` is what counts are of: "samples", "us", "bytes". `period` gives the nanoseconds from one sample to the next,
+    for tools that sample.
     """
 
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
     unit: str = "samples"
+    period: Callable[[Options], int] | None = None
 
     def reader(self, tracer: Built, options: Options) -> Stacks:
         return Stacks(

@@ -10,10 +10,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pyebpf import tool
-from pyebpf.cli.parser import parse
+from pyebpf.cli.parser import build_parser, parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
 from pyebpf.errors import InvalidValue
+from pyebpf.output.stack_files import STACK_FILES
 from pyebpf.tool import Stack, StackTool, dataclass, flag
 
 
@@ -103,6 +104,27 @@ def test_a_file_to_standard_output(capsys):
     assert json.loads(out)["profiles"][0]["weights"] == [3, 2]
     assert err == START
     assert ET.fromstring(run(capsys, "--svg", "-").out).tag.endswith("svg")
+
+
+def test_a_profile_to_standard_output(capsysbinary):
+    """Bytes go through a pipe as they are; a terminal is not given any."""
+    assert run(capsysbinary, "--pprof", "-").out[:2] == b"\x1f\x8b"
+
+
+def test_a_terminal_gets_no_bytes(monkeypatch):
+    """Told before anything is traced."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    with pytest.raises(InvalidValue, match=r"^--pprof writes no text, and standard output is a terminal: name a file$"):
+        run_tool(TOOL, ["--pprof", "-"])
+
+
+def test_a_file_of_every_format(capsys, tmp_path):
+    """Each has an option, and a note; JSON and the picture are text."""
+    for name, form in STACK_FILES.items():
+        path = tmp_path / name
+        assert run(capsys, f"--{name}", str(path)).err == f"{START}{path}: 5 microseconds of 2 different stacks\n"
+        assert path.read_bytes()[:1] in ((b"<", b"{") if form.is_text else (b"\x1f",))
+        assert f"--{name} FILE" in build_parser(TOOL).format_help()
 
 
 def test_nothing_seen_is_said(capsys):
