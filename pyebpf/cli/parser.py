@@ -170,7 +170,7 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
     add(form, "", "--json", "form", action="store_const", const="json", help="print one JSON object per line")
     add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
     if isinstance(tool, StackTool):
-        _add_stacks(parser, form)
+        _add_stacks(parser, group, form)
         taken.add("-d")
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
@@ -207,17 +207,19 @@ def _buffer_help(tool: AnyTool) -> str:
     return f"memory for events that wait to be printed, in bytes, or such as 64K, 16M (4K to 1G{default})"
 
 
-def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusiveGroup) -> None:
+def _add_stacks(
+    parser: argparse.ArgumentParser, group: argparse._ArgumentGroup, form: argparse._MutuallyExclusiveGroup
+) -> None:
     """Add the output options of stack tools, with bcc's letters."""
     from pyebpf.output.stack_files import STACK_FILES
 
     form.add_argument(
         "-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks, one a line"
     )
+    # Not in the group of the others: its usage would be one line, however long. `_check_stack_file` looks.
     for name, each in STACK_FILES.items():
-        form.add_argument(
-            f"--{name}", dest="stack_file", type=partial(_stack_file, name), metavar="FILE", help=each.help
-        )
+        read = partial(_stack_file, name)
+        group.add_argument(f"--{name}", dest="stack_files", action="append", type=read, metavar="FILE", help=each.help)
     parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
     parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
     parser.add_argument("seconds", nargs="?", type=seconds, help="end after this many seconds (default: at Ctrl-C)")
@@ -225,6 +227,15 @@ def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusi
 
 def _stack_file(name: str, path: str) -> tuple[str, str]:
     return name, path
+
+
+def _check_stack_file(prog: str, given: dict[str, Any]) -> None:
+    """Put the file of stacks in its place. Raises UsageError if another form or file is asked for as well."""
+    first, *others = given.pop("stack_files")
+    if others or "form" in given:
+        other = others[0][0] if others else given["form"]
+        raise UsageError(prog, f"argument --{first[0]}: not allowed with argument --{other}")
+    given["stack_file"] = first
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -266,6 +277,8 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         if "duration" in given:
             raise UsageError(parser.prog, "give the seconds once: by themselves or with --duration")
         given["duration"] = given.pop("seconds")
+    if "stack_files" in given:
+        _check_stack_file(parser.prog, given)
     try:
         options = tool.options(**own)
         tool.check(options, command=True)

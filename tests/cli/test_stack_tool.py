@@ -150,8 +150,11 @@ def test_options():
     """The seconds by themselves or as --duration, not both; -d is bcc's; one form at a time; no intervals."""
     assert parse(TOOL, ["5"])[1].duration == parse(TOOL, ["--duration", "5"])[1].duration == 5.0
     assert parse(TOOL, ["-d"])[1].delimited
-    for wrong in (["5", "--duration", "5"], ["-f", "--svg", "x"], ["--json", "-f"], ["1", "2"], ["-T"], ["0"]):
+    for wrong in (["5", "--duration", "5"], ["--json", "-f"], ["1", "2"], ["-T"], ["0"]):
         with pytest.raises(UsageError):
+            parse(TOOL, wrong)
+    for wrong, other in ((["-f", "--svg", "x"], "folded"), (["--pprof", "x", "--svg", "y"], "svg")):
+        with pytest.raises(UsageError, match=f"not allowed with argument --{other}"):
             parse(TOOL, wrong)
 
 
