@@ -22,6 +22,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf disasm FILE|- [SECTION] | id NUMBER
        pyebpf map PATH | id NUMBER
        pyebpf exec [--kernel] FILE|- [MEMORY]
+       pyebpf flamegraph [FILE [FILE]] [-o FILE]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python. `pyebpf list` names
@@ -69,6 +70,7 @@ _COMMANDS = {
     "disasm": ("disasm", "run_disasm"),
     "map": ("map_dump", "run_map"),
     "exec": ("exec", "run_exec"),
+    "flamegraph": ("flamegraph", "run_flamegraph"),
 }
 
 
