@@ -169,8 +169,10 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
     form = group.add_mutually_exclusive_group()
     add(form, "", "--json", "form", action="store_const", const="json", help="print one JSON object per line")
     add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
+    if isinstance(tool, StackTool) or (isinstance(tool, SummaryTool) and tool.stacks is not None):
+        _add_stack_formats(group, form)
     if isinstance(tool, StackTool):
-        _add_stacks(parser, group, form)
+        _add_stacks(parser)
         taken.add("-d")
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
@@ -207,10 +209,8 @@ def _buffer_help(tool: AnyTool) -> str:
     return f"memory for events that wait to be printed, in bytes, or such as 64K, 16M (4K to 1G{default})"
 
 
-def _add_stacks(
-    parser: argparse.ArgumentParser, group: argparse._ArgumentGroup, form: argparse._MutuallyExclusiveGroup
-) -> None:
-    """Add the output options of stack tools, with bcc's letters."""
+def _add_stack_formats(group: argparse._ArgumentGroup, form: argparse._MutuallyExclusiveGroup) -> None:
+    """Add the options for folded lines, and for a file of each format."""
     from pyebpf.output.stack_files import STACK_FILES
 
     form.add_argument(
@@ -220,6 +220,10 @@ def _add_stacks(
     for name, each in STACK_FILES.items():
         read = partial(_stack_file, name)
         group.add_argument(f"--{name}", dest="stack_files", action="append", type=read, metavar="FILE", help=each.help)
+
+
+def _add_stacks(parser: argparse.ArgumentParser) -> None:
+    """Add the further options of stack tools, with bcc's letters."""
     parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
     parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
     parser.add_argument("seconds", nargs="?", type=seconds, help="end after this many seconds (default: at Ctrl-C)")

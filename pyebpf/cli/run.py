@@ -91,6 +91,11 @@ def _trace(tool: AnyTool, options: object, common: Common, sink: Sink, stop: Sto
         drops = Drops(tracer, tool.drop_labels, _losses(sink) if common.form == "json" else None)
         if isinstance(tool, EventTool):
             _events(tool, tracer, options, common, sink, stop, drops)
+        elif isinstance(tool, SummaryTool) and (common.stack_file is not None or common.form == "folded"):
+            from pyebpf.cli.stacks import print_summary_stacks
+
+            intervals = _intervals(common, stop, stop.wait)
+            print_summary_stacks(tool, tracer, options, common, sink, stop, intervals)
         elif isinstance(tool, SummaryTool):
             _Summaries(tool, tracer, options, common, sink, stop, drops).run()
         elif isinstance(tool, StackTool):

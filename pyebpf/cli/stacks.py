@@ -17,12 +17,12 @@ from pyebpf.output.timestamps import Timestamps
 from pyebpf.tool.files import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyebpf.cli.parser import Common
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
-    from pyebpf.tool import StackTool, Stop
+    from pyebpf.tool import StackTool, Stop, SummaryTool
 
 STANDARD_OUTPUT = "-"
 
@@ -51,9 +51,48 @@ def print_stacks(
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.
     tracer.stacks.hurry(stop.patience)
     tracer.stacks.prepare()
-    start, began = time.time_ns(), time.monotonic_ns()
+    began = _Began()
     stacks = list(tool.collect(tracer, options, stop))
-    duration = time.monotonic_ns() - began
+    period = None if tool.period is None else tool.period(options)
+    _print(tool, stacks, began, period, tracer, common, sink)
+
+
+def print_summary_stacks(
+    tool: SummaryTool[..., Any, Any, Any],
+    tracer: Any,
+    options: object,
+    common: Common,
+    sink: Sink,
+    stop: Stop,
+    intervals: Iterable[tuple[int, bool]],
+) -> None:
+    """Watch to the end of the last interval, then print what there is by stack or write it to a file."""
+    assert tool.stacks is not None, "only tools with stacks have these options"
+    tracer.stacks.hurry(stop.patience)
+    began = _Began()
+    for done, last in intervals:
+        if last or done == common.count:
+            break
+    _print(tool, list(tool.stacks(tracer, options)), began, None, tracer, common, sink)
+
+
+class _Began:
+    """The time at which watching began, by both clocks."""
+
+    def __init__(self) -> None:
+        self.wall, self.monotonic = time.time_ns(), time.monotonic_ns()
+
+
+def _print(
+    tool: StackTool[..., Any, Any] | SummaryTool[..., Any, Any, Any],
+    stacks: Sequence[Stack],
+    began: _Began,
+    period: int | None,
+    tracer: Any,
+    common: Common,
+    sink: Sink,
+) -> None:
+    duration = time.monotonic_ns() - began.monotonic
     _say_why_names_are_missing(tracer, stacks)
     if common.stack_file is None:
         if not stacks:
@@ -66,8 +105,8 @@ def print_stacks(
         name=f"pyebpf {tool.name}",
         title=f"pyebpf {tool.name}: {tool.tracing}",
         unit=tool.unit,
-        period=None if tool.period is None else tool.period(options),
-        start=start,
+        period=period,
+        start=began.wall,
         duration=duration,
         delimited=common.delimited,
         annotated=common.annotated,

@@ -404,7 +404,8 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 
     A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
     other. `heading` gives the line above a summary in place of the time of day, `footer` lines below the last one; both
-    are of text alone.
+    are of text alone. `stacks` gives what the tool has found by stack, in `unit`: for folded lines, a flame graph or a
+    file for another profiler, in place of summaries, at the end.
     """
 
     snapshot: Callable[[Built, Options], Iterable[Yielded]]
@@ -412,6 +413,8 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     screen: bool = False
     heading: Callable[[Built, Options], str] | None = None
     footer: Callable[[Built, Options], Iterable[str]] | None = None
+    stacks: Callable[[Built, Options], Iterable[Stack]] | None = None
+    unit: str = "samples"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,9 +13,10 @@ from pyebpf import tool
 from pyebpf.cli.parser import build_parser, parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.output.stack_files import STACK_FILES
-from pyebpf.tool import Stack, StackTool, dataclass, flag
+from pyebpf.tool import Stack, StackTool, SummaryTool, dataclass, flag
 
 
 class Frame(NamedTuple):
@@ -165,6 +166,37 @@ def test_files_that_cannot_be_written(tmp_path):
     for path, reason in ((str(tmp_path), "it is a directory"), (str(tmp_path / "no/x.svg"), "there is no directory ")):
         with pytest.raises(InvalidValue, match=reason):
             run_tool(TOOL, ["--svg", path])
+
+
+def collected(_tracer, _options):
+    yield Stack(4096, "busy", 7, (Frame("inner"), Frame("outer")), None)
+
+
+SUMMARY = SummaryTool(
+    name="left",
+    doc="Left.",
+    section="1",
+    tracing="what is left",
+    options=Options,
+    build=lambda _: Tracer(),
+    snapshot=lambda _tracer, _options: [],
+    stacks=collected,
+    unit="bytes",
+)
+
+
+def test_a_summary_tool_with_stacks(capsys, tmp_path):
+    """Its stacks are written once, after the last interval; text is its own; others have no such options."""
+    assert run_tool(SUMMARY, ["-f", "0.01", "2"]) == 0
+    assert capsys.readouterr().out == "busy;outer;inner 4096\n"
+    out = tmp_path / "out.json"
+    assert run_tool(SUMMARY, ["--speedscope", str(out), "-d", "0.01"]) == 0
+    assert capsys.readouterr().err.endswith(f"{out}: 4096 bytes of 1 different stacks\n")
+    assert json.loads(out.read_text())["profiles"][0]["unit"] == "bytes"
+    assert run_tool(SUMMARY, ["0.01", "1"]) == 0
+    assert capsys.readouterr().out == "\n(nothing seen)\n"
+    with pytest.raises(UsageError):
+        parse(replace(SUMMARY, stacks=None), ["-f"])
 
 
 def test_as_a_library():
