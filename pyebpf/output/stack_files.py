@@ -48,7 +48,7 @@ class Recording:
 
     @property
     def quantity(self) -> tuple[str, str]:
-        """The quantity that is counted, and its unit: ("samples", "count"), ("time", "microseconds"), ("space", "bytes")."""
+        """The quantity and its unit: ("samples", "count"), ("time", "microseconds"), ("space", "bytes")."""
         return _QUANTITIES.get(self.unit, (self.unit, "count"))
 
 
