@@ -27,6 +27,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf map PATH | id NUMBER
        pyebpf exec [--kernel] FILE|- [MEMORY]
        pyebpf completion bash|zsh|fish
+       pyebpf flamegraph [FILE [FILE]] [-o FILE]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python, or in bpftrace's
@@ -85,6 +86,7 @@ COMMANDS = {
     "map": ("map_dump", "run_map"),
     "exec": ("exec", "run_exec"),
     "completion": ("completion", "run_completion"),
+    "flamegraph": ("flamegraph", "run_flamegraph"),
 }
 
 

@@ -65,6 +65,8 @@ _COMMANDS = {
     "run": ("run a program or a tool of one's own, or a script of bpftrace's", FILE),
     "argdist": ("count values by bcc's specifications",),
     "trace": ("print events by bcc's specifications",),
+    "show": ("print a recording", FILE),
+    "flamegraph": ("draw folded stacks, or compare two", FILE),
     "asm": ("assemble eBPF", FILE),
     "disasm": ("list a program's instructions", FILE),
     "map": ("print a loaded map as JSON", FILE),

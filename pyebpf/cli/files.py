@@ -31,13 +31,19 @@ def check_file(path: str) -> None:
         raise InvalidValue(f"{path} cannot be written by this user")
 
 
-def write_whole(path: str, content: str, summary: str, sink: Sink) -> None:
-    """Write a file, and say what is in it; `-` is the sink. Raises InvalidValue."""
+def write_content(path: str, content: str | bytes, sink: Sink) -> None:
+    """Write a file; `-` is the sink. Raises InvalidValue if it cannot be written."""
     if path == STANDARD_OUTPUT:
-        sink.write(content)
+        sink.write_bytes(content) if isinstance(content, bytes) else sink.write(content)
         return
     try:
         write_file(path, content)
     except OSError as error:
         raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
-    note(f"{path}: {summary}")
+
+
+def write_whole(path: str, content: str | bytes, summary: str, sink: Sink) -> None:
+    """Write a file, and say what is in it. Raises InvalidValue."""
+    write_content(path, content, sink)
+    if path != STANDARD_OUTPUT:
+        note(f"{path}: {summary}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyebpf.cli.arguments import Parser
@@ -36,8 +37,7 @@ class Common:
     duration: float | None = None
     interval: float | None = None
     count: int | None = None
-    svg: str | None = None
-    speedscope: str | None = None
+    stack_file: tuple[str, str] | None = None  # a format of `STACK_FILES`, and the path
     heatmap: str | None = None
     scatter: str | None = None
     scale: Literal["log", "linear"] = "log"
@@ -53,7 +53,7 @@ class Common:
     @property
     def file(self) -> str | None:
         """The file that is written in place of what is printed."""
-        files = (self.svg, self.speedscope, self.heatmap, self.scatter)
+        files = (self.stack_file and self.stack_file[1], self.heatmap, self.scatter)
         return next((path for path in files if path is not None), None)
 
 
@@ -197,8 +197,10 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
     form = group.add_mutually_exclusive_group()
     add(form, "", "--json", "form", action="store_const", const="json", help="print one JSON object per line")
     add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
+    if isinstance(tool, StackTool) or (isinstance(tool, SummaryTool) and tool.stacks is not None):
+        _add_stack_formats(group, form)
     if isinstance(tool, StackTool):
-        _add_stacks(parser, form)
+        _add_stacks(parser)
         taken.add("-d")
     else:
         add(group, "-T", "--timestamps", "timestamps", action="store_true", help="print the time of day (HH:MM:SS)")
@@ -278,16 +280,43 @@ def _buffer_help(tool: AnyTool) -> str:
     return f"memory for events that wait to be printed, in bytes, or such as 64K, 16M (4K to 1G{default})"
 
 
-def _add_stacks(parser: argparse.ArgumentParser, form: argparse._MutuallyExclusiveGroup) -> None:
-    """Add the output options of stack tools, with bcc's letters."""
+def _add_stack_formats(group: argparse._ArgumentGroup, form: argparse._MutuallyExclusiveGroup) -> None:
+    """Add the options for folded lines, and for a file of each format."""
     form.add_argument(
         "-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks, one a line"
     )
-    form.add_argument("--svg", metavar="FILE", help="write an interactive flame graph; - to standard output")
-    form.add_argument("--speedscope", metavar="FILE", help="write JSON for www.speedscope.app; - as above")
+    add_stack_files(group)
+
+
+def add_stack_files(parser: argparse._ActionsContainer) -> None:
+    """Add the options for a file of stacks of each format; `one_stack_file` reads them."""
+    from pyebpf.output.stack_files import STACK_FILES
+
+    # Not in the group of the others: its usage would be one line, however long.
+    for name, each in STACK_FILES.items():
+        read = partial(_stack_file, name)
+        parser.add_argument(f"--{name}", dest="stack_files", action="append", type=read, metavar="FILE", help=each.help)
+
+
+def _add_stacks(parser: argparse.ArgumentParser) -> None:
+    """Add the further options of stack tools, with bcc's letters."""
     parser.add_argument("-d", "--delimited", action="store_true", help="a line between user and kernel frames")
     parser.add_argument("-a", "--annotated", action="store_true", help="mark the kernel's functions with _[k]")
     parser.add_argument("seconds", nargs="?", type=seconds, help="end after this many seconds (default: at Ctrl-C)")
+
+
+def _stack_file(name: str, path: str) -> tuple[str, str]:
+    return name, path
+
+
+def one_stack_file(prog: str, files: Sequence[tuple[str, str]] | None, form: str | None) -> tuple[str, str] | None:
+    """The format and the path of the file of stacks. Raises UsageError if another form or file is asked for as well."""
+    if not files:
+        return None
+    first, *others = files
+    if others or form is not None:
+        raise UsageError(prog, f"argument --{first[0]}: not allowed with argument --{others[0][0] if others else form}")
+    return first
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -331,6 +360,9 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         given["duration"] = given.pop("seconds")
     if given.get("record") is None and ("record_size" in given or given.get("overwrite")):
         raise UsageError(parser.prog, "--record-size and --overwrite are about the file of --record FILE")
+    given["stack_file"] = one_stack_file(parser.prog, given.pop("stack_files", None), given.get("form"))
+    if given.get("record") is not None and isinstance(tool, SummaryTool) and given.get("form") == "folded":
+        raise UsageError(parser.prog, "--record is for what the tool prints itself: leave out --folded")
     try:
         options = tool.options(**own)
         tool.check(options, command=True)

@@ -13,6 +13,7 @@ from pyebpf.output.sink import ReaderGone, silence, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 #: Bytes that are read of a file: a kernel with all its debugging information is larger, clang's objects are not.
@@ -45,12 +46,17 @@ def note(text: str) -> None:
         waiting.stream = None
 
 
+def standard_input() -> BinaryIO:
+    """Standard input, as bytes. Raises UsageError if this process has none."""
+    if sys.stdin is None:
+        raise UsageError("pyebpf", "standard input is closed: name a file")
+    return sys.stdin.buffer
+
+
 def read_input(name: str) -> tuple[bytes, str]:
     """The bytes of a file, `-` for standard input, and what to call it. Raises OSError, MalformedData, UsageError."""
     if name == "-":
-        if sys.stdin is None:
-            raise UsageError("pyebpf", "standard input is closed: name a file")
-        name, data = "<stdin>", sys.stdin.buffer.read(MAX_INPUT + 1)
+        name, data = "<stdin>", standard_input().read(MAX_INPUT + 1)
     else:
         with open(name, "rb") as file:  # noqa: PTH123 - pathlib reads whole files only
             data = file.read(MAX_INPUT + 1)

@@ -69,6 +69,10 @@ def _trace(
         from pyebpf.cli.files import check_file
 
         check_file(common.file)
+    if common.stack_file is not None:
+        from pyebpf.cli.stacks import check_terminal
+
+        check_terminal(*common.stack_file)
     if common.record is not None:
         from pyebpf.cli.recorder import check_common
 
@@ -104,6 +108,11 @@ def _trace(
             drops = Drops(tracer, tool.drop_labels, _losses(common, sink, recorder))
             if isinstance(tool, EventTool):
                 _events(tool, tracer, options, common, sink, stop, drops, recorder, picture)
+            elif isinstance(tool, SummaryTool) and (common.stack_file is not None or common.form == "folded"):
+                from pyebpf.cli.stacks import print_summary_stacks
+
+                intervals = _intervals(common, stop, stop.wait)
+                print_summary_stacks(tool, tracer, options, common, sink, stop, recorder, intervals)
             elif isinstance(tool, SummaryTool):
                 _Run(tool, tracer, options, common, sink, stop, drops, recorder, picture).run()
             elif isinstance(tool, StackTool):

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.drops import note_dropped
-from pyebpf.cli.parser import Common, number, positive
+from pyebpf.cli.parser import Common, add_stack_files, number, one_stack_file, positive
 from pyebpf.cli.printing import Lines, Summaries, write_dropped
 from pyebpf.cli.report import FAILED, UsageError, note
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest_or_all
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
+from pyebpf.output.stack_files import Recording
 from pyebpf.output.timestamps import Dates
 from pyebpf.recording.entries import Dropped, End, Event, Footer, Interval, Stacks, Zone
 from pyebpf.recording.filters import Condition, holds_for
@@ -43,8 +44,9 @@ examples:
 """
 
 
-def _build_parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """Declare the options."""
+    made = Parser(
         prog="pyebpf show",
         usage="pyebpf show FILE [options]",
         description="Prints what a tool wrote with --record: on any machine, without root.",
@@ -52,15 +54,14 @@ def _build_parser() -> Parser:
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=78),
         allow_abbrev=False,
     )
-    parser.add_argument("file", metavar="FILE", help="the recording; its older half, FILE.1, is found by itself")
-    form = parser.add_mutually_exclusive_group()
+    made.add_argument("file", metavar="FILE", help="the recording; its older half, FILE.1, is found by itself")
+    form = made.add_mutually_exclusive_group()
     for name, what in (("text", "text"), ("json", "one JSON object per line"), ("csv", "CSV, with a heading line")):
         form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"print {what}")
     form.add_argument("-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks")
-    form.add_argument("--svg", metavar="OUT", help="write stacks as a flame graph; - to standard output")
-    form.add_argument("--speedscope", metavar="OUT", help="write stacks for www.speedscope.app; - as above")
+    add_stack_files(made)
     form.add_argument("--info", action="store_true", help="print what the file says of itself, and how much it holds")
-    add = parser.add_argument
+    add = made.add_argument
     add("--where", metavar="'NAME == VALUE'", action="append", default=[], help="only records for which this holds")
     add(
         "--from",
@@ -74,7 +75,7 @@ def _build_parser() -> Parser:
     add("-r", "--rows", type=positive, metavar="ROWS", help="rows of a screen's text at most")
     add("-d", "--delimited", action="store_const", const=True, help="a line between user and kernel frames")
     add("-a", "--annotated", action="store_const", const=True, help="mark the kernel's functions with _[k]")
-    return parser
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class _Filter:
 
 def run_show(arguments: list[str]) -> int:
     """Print a recording. Raises UsageError, MalformedData and OSError."""
-    given = _build_parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         conditions = tuple(map(Condition.of, given.where))
     except InvalidValue as error:
@@ -125,23 +126,24 @@ def run_show(arguments: list[str]) -> int:
 
 def _common(header: Header, given: argparse.Namespace) -> Common:
     """The options of the output: those given, else those of the recorded command."""
-    form = given.form or ("text" if given.svg or given.speedscope else header.form)
-    is_stacks = header.kind == "stacks"
-    if (form == "folded" or given.svg is not None or given.speedscope is not None) and not is_stacks:
-        raise UsageError("pyebpf show", f"--folded, --svg and --speedscope are for stacks, and {header.tool} has none")
-    path = given.speedscope if given.svg is None else given.svg
-    if path is not None:
+    stack_file = one_stack_file("pyebpf show", given.stack_files, given.form or ("info" if given.info else None))
+    form = given.form or ("text" if stack_file is not None else header.form)
+    if (form == "folded" or stack_file is not None) and header.kind != "stacks":
+        flag = "folded" if stack_file is None else stack_file[0]
+        raise UsageError("pyebpf show", f"--{flag} is for stacks, and {header.tool} has none")
+    if stack_file is not None:
         from pyebpf.cli.files import check_file
+        from pyebpf.cli.stacks import check_terminal
 
-        check_file(path)
+        check_file(stack_file[1])
+        check_terminal(*stack_file)
     return Common(
         form=form,
         timestamps=header.timestamps if given.timestamps is None else given.timestamps,
         rows=max(header.rows, 1) if given.rows is None else given.rows,
         delimited=header.delimited if given.delimited is None else given.delimited,
         annotated=header.annotated if given.annotated is None else given.annotated,
-        svg=given.svg,
-        speedscope=given.speedscope,
+        stack_file=stack_file,
     )
 
 
@@ -238,8 +240,17 @@ class _Show:
         from pyebpf.cli.stacks import output_stacks
 
         self._sink.flush()
-        tool = _Source(self._header.tool, self._header.tracing, self._header.unit)
-        output_stacks(stacks, self._common, self._sink, time=self._dates.iso(time), tool=tool)
+        header, common = self._header, self._common
+        recording = Recording(
+            name=f"pyebpf {header.tool}",
+            title=f"pyebpf {header.tool}: {header.tracing}",
+            unit=header.unit,
+            start=header.start,
+            duration=max(time - header.start, 0),
+            delimited=common.delimited,
+            annotated=common.annotated,
+        )
+        output_stacks(stacks, common, self._sink, time=self._dates.iso(time), recording=recording)
 
     def _wanted(self, table: Table | None, values: tuple[Any, ...]) -> bool:
         conditions = self._shown.conditions
@@ -267,15 +278,6 @@ class _Show:
                 raise UsageError(
                     "pyebpf show", f"--where: no histogram has {each.name!r}{closest_or_all(each.name, names)}"
                 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The tool that counted stacks, as its flame graphs name it."""
-
-    name: str
-    tracing: str
-    unit: str
 
 
 def _fields(table: Table | None) -> Mapping[str, int]:

@@ -1,25 +1,32 @@
-"""Output of stack tools when they end."""
+"""Output of stacks when a tool ends."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import sys
+import time
+from typing import TYPE_CHECKING, Any
 
-from pyebpf.cli.files import write_whole
+from pyebpf.cli.files import STANDARD_OUTPUT, write_whole
 from pyebpf.cli.report import note
+from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
+from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyebpf.cli.parser import Common
     from pyebpf.cli.printing import Unrecorded
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
-    from pyebpf.tool import StackTool, Stop
+    from pyebpf.tool import StackTool, Stop, SummaryTool
 
-#: Units of the tools that are units of speedscope's, too; all others are counts to it.
-_UNITS = ("nanoseconds", "microseconds", "milliseconds", "seconds", "bytes")
+
+def check_terminal(form: str, path: str) -> None:
+    """Raise InvalidValue if a file that is no text would go to a terminal."""
+    if path == STANDARD_OUTPUT and not STACK_FILES[form].is_text and sys.stdout.isatty():
+        raise InvalidValue(f"--{form} writes no text, and standard output is a terminal: name a file")
 
 
 def print_stacks(
@@ -35,49 +42,76 @@ def print_stacks(
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.
     tracer.stacks.hurry(stop.patience)
     tracer.stacks.prepare()
+    began = _Began()
     stacks = list(tool.collect(tracer, options, stop))
+    _print(tool, stacks, began, None if tool.period is None else tool.period(options), tracer, common, sink, recorder)
+
+
+def print_summary_stacks(
+    tool: SummaryTool[..., Any, Any, Any],
+    tracer: Any,
+    options: object,
+    common: Common,
+    sink: Sink,
+    stop: Stop,
+    recorder: Unrecorded,
+    intervals: Iterable[tuple[int, bool]],
+) -> None:
+    """Watch to the end of the last interval, then print what there is by stack or write it to a file."""
+    assert tool.stacks is not None, "only tools with stacks have these options"
+    tracer.stacks.hurry(stop.patience)
+    began = _Began()
+    for done, last in intervals:
+        if last or done == common.count:
+            break
+    _print(tool, list(tool.stacks(tracer, options)), began, None, tracer, common, sink, recorder)
+
+
+class _Began:
+    """The time at which watching began, by both clocks."""
+
+    def __init__(self) -> None:
+        self.wall, self.monotonic = time.time_ns(), time.monotonic_ns()
+
+
+def _print(
+    tool: StackTool[..., Any, Any] | SummaryTool[..., Any, Any, Any],
+    stacks: Sequence[Stack],
+    began: _Began,
+    period: int | None,
+    tracer: Any,
+    common: Common,
+    sink: Sink,
+    recorder: Unrecorded,
+) -> None:
+    duration = time.monotonic_ns() - began.monotonic
     _say_why_names_are_missing(tracer, stacks)
     end = recorder.stamps.now()
     recorder.stacks(end, stacks)
-    output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), tool=tool)
+    recording = Recording(
+        name=f"pyebpf {tool.name}",
+        title=f"pyebpf {tool.name}: {tool.tracing}",
+        unit=tool.unit,
+        period=period,
+        start=began.wall,
+        duration=duration,
+        delimited=common.delimited,
+        annotated=common.annotated,
+    )
+    output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
 
 
-class StackSource(Protocol):
-    """The tool that counted, as a flame graph names it."""
-
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-
-    @property
-    def tracing(self) -> str:
-        """The things that it traced, in a word or two."""
-
-    @property
-    def unit(self) -> str:
-        """The unit of counts."""
-
-
-def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, tool: StackSource) -> None:
+def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, recording: Recording) -> None:
     """Print stacks, or write them to the file that the options name; `time` is when counting ended."""
-    path = common.svg or common.speedscope
-    if path is None:
+    if common.stack_file is None:
         if not stacks:
             note("No stacks were seen")
         write_stacks(stacks, common.form, sink, time=time, delimited=common.delimited, annotated=common.annotated)
         return
-    # Colours go by the marks.
-    folded = fold(stacks, delimited=common.delimited, annotated=common.annotated or common.svg is not None)
-    if common.svg is not None:
-        from pyebpf.output.flamegraph import flame_graph
-
-        content = flame_graph(folded, title=f"pyebpf {tool.name}: {tool.tracing}", unit=tool.unit)
-    else:
-        from pyebpf.output.speedscope import speedscope
-
-        unit = tool.unit if tool.unit in _UNITS else "none"
-        content = speedscope(folded, name=f"pyebpf {tool.name}", unit=unit)
-    write_whole(path, content, f"{sum(folded.values())} {tool.unit} of {len(folded)} different stacks", sink)
+    form, path = common.stack_file
+    total, different = sum(stack.count for stack in stacks), len(fold(stacks))
+    summary = f"{total} {recording.unit} of {different} different stacks"
+    write_whole(path, STACK_FILES[form].write(stacks, recording), summary, sink)
 
 
 def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:

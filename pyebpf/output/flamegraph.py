@@ -1,157 +1,217 @@
 """Flame graphs: stacks with counts as one interactive SVG file that needs nothing else.
 
 A box is a function as it was called by those below it; its width is its share of all samples. A click zooms, Ctrl-F or
-"/" searches, Escape undoes both. Without scripts it is a picture with tooltips.
+"/" searches, Escape undoes both; arrows go from box to box, and Enter zooms. The address's fragment has the view, so a
+link to it can be shared. Without scripts it is a picture with tooltips.
+
+A graph of the difference between two recordings takes them as equally long: shares are compared, not counts.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from heapq import heappush, heappushpop
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from pyebpf.output.svg import BACK, Paint, document, xml_text
+from pyebpf.output.escape import escaped
+from pyebpf.output.flamegraph_page import SCRIPT, STYLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _WIDTH, _MARGIN, _HEIGHT, _TOP, _BOTTOM = 1200, 10, 16, 34, 24
+_INNER = _WIDTH - 2 * _MARGIN
 _CHARACTER = 7.0  # pixels of a 12-pixel monospaced font
 _MARKS = re.compile(r"_\[([kj])\]$")
 # Hue, saturation, lightness, and how far a name moves the hue: the kernel's functions, compiled just in time, others.
 _COLOURS = {"k": (28, 85, 64, 8), "j": (120, 45, 62, 15), "": (8, 78, 62, 18)}
+_RED, _BLUE = 4, 214
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_RULES = (
-    BACK,
-    Paint("#title,#info,#matched", "fill", "#000", "#eaeaea"),
-    Paint(".button", "fill", "#555", "#b0b0b0"),
-)
-_STYLE = """\
-text{font:12px monospace;pointer-events:none}
-#title{font-size:16px;text-anchor:middle}
-rect{rx:1px}
-g.frame{cursor:pointer}
-g.frame:hover rect{stroke:#000;stroke-width:.6}
-g.under rect{opacity:.5}
-g.found rect{fill:#d0f}
-.button{cursor:pointer;pointer-events:all}
-"""
-
-# x and w of a frame are in samples; `from` and `span` are what of them is shown.
-_SCRIPT = """\
-"use strict";
-const svg = document.documentElement, total = +svg.dataset.total;
-const width = +svg.dataset.width, margin = +svg.dataset.margin, character = +svg.dataset.character;
-const frames = [...svg.querySelectorAll("g.frame")].map(g => ({
-  g, x: +g.dataset.x, w: +g.dataset.w, depth: +g.dataset.depth, name: g.dataset.name,
-  rect: g.querySelector("rect"), text: g.querySelector("text"),
-}));
-const info = document.getElementById("info"), matched = document.getElementById("matched");
-const reset = document.getElementById("reset");
-
-function zoom(target) {
-  const from = target ? target.x : 0, span = target ? target.w : total;
-  for (const f of frames) {
-    const under = target && f.depth < target.depth && f.x <= from && f.x + f.w >= from + span;
-    const inside = f.x >= from && f.x + f.w <= from + span && (!target || f.depth >= target.depth);
-    f.g.style.display = under || inside ? "" : "none";
-    f.g.classList.toggle("under", Boolean(under));
-    const wide = under ? width : f.w / span * width;
-    const left = margin + (under ? 0 : (f.x - from) / span * width);
-    f.rect.setAttribute("x", left);
-    f.rect.setAttribute("width", Math.max(wide - .4, .1));
-    f.text.setAttribute("x", left + 3);
-    const fits = Math.floor((wide - 6) / character);
-    f.text.textContent = fits < 3 ? "" : f.name.length <= fits ? f.name : f.name.slice(0, fits - 2) + "..";
-  }
-  reset.style.display = target ? "" : "none";
-}
-
-function search(pattern) {
-  let test = null, sum = 0, end = 0;
-  if (pattern) {
-    try { test = new RegExp(pattern); }
-    catch { matched.textContent = "no regular expression: " + pattern; return; }
-  }
-  for (const f of frames) f.g.classList.toggle("found", Boolean(test && test.test(f.name)));
-  // A match above another is part of it already.
-  const found = frames.filter(f => f.g.classList.contains("found")).sort((a, b) => a.x - b.x || b.w - a.w);
-  for (const f of found) if (f.x >= end) { sum += f.w; end = f.x + f.w; }
-  matched.textContent = test ? "matched: " + (100 * sum / total).toFixed(1) + "%" : "";
-}
-
-for (const f of frames) {
-  f.g.addEventListener("click", () => zoom(f.depth ? f : null));
-  f.g.addEventListener("mouseover", () => { info.textContent = f.g.querySelector("title").textContent; });
-  f.g.addEventListener("mouseout", () => { info.textContent = ""; });
-}
-const ask = () => search(prompt("Search for functions by regular expression:") || "");
-document.getElementById("search").addEventListener("click", ask);
-reset.addEventListener("click", () => zoom(null));
-addEventListener("keydown", event => {
-  if (event.key === "Escape") { zoom(null); search(""); }
-  else if (event.key === "/" || (event.key === "f" && event.ctrlKey)) { event.preventDefault(); ask(); }
-});
-"""
+#: Boxes of a picture at most: more than a screen has room for, and few enough for a browser. The widest are kept.
+MAX_BOXES = 20_000
+#: Numbers up to here are exact in a browser's script.
+_EXACT = 1 << 52
+_Stacks = list[tuple[tuple[str, ...], int, int]]
 
 
-def flame_graph(stacks: Mapping[tuple[str, ...], int], *, title: str = "Flame graph", unit: str = "samples") -> str:
+class _Box(NamedTuple):
+    """A function below those that called it; what was counted of it, and to the left of it, in both recordings."""
+
+    name: str
+    depth: int
+    before: int
+    after: int
+    left_before: int
+    left_after: int
+
+
+def flame_graph(
+    stacks: Mapping[tuple[str, ...], int],
+    *,
+    title: str = "Flame graph",
+    unit: str = "samples",
+    inverted: bool = False,
+    max_boxes: int = MAX_BOXES,
+) -> str:
     """An SVG document of stacks, tuples of names with the outermost first, and their counts.
 
     Functions are ordered by name, so that equal profiles look alike. Those that end in `_[k]` (the kernel's) and
-    `_[j]` (compiled just in time) have colours of their own. `data-x`, `data-w` and `data-depth` of each box say what
-    it stands for: samples to its left, its samples, and how deep it is.
+    `_[j]` (compiled just in time) have colours of their own. `inverted` has the outermost on top. `data-x`, `data-w`
+    and `data-depth` of each box say what it stands for: samples to its left, its samples, and how deep it is.
     """
-    boxes = list(_boxes(stacks))
-    total = sum(count for count in stacks.values() if count > 0)
-    deepest = max((box[1] for box in boxes), default=0)
-    height = _TOP + _BOTTOM + (deepest + 1) * _HEIGHT
-    inner = _WIDTH - 2 * _MARGIN
-    parts = [
-        f'<text id="title" x="{_WIDTH // 2}" y="22">{xml_text(title)}</text>',
-        f'<text id="info" x="{_MARGIN}" y="{height - 7}"></text>',
-        f'<text id="matched" x="{_WIDTH - _MARGIN}" y="{height - 7}" text-anchor="end"></text>',
-        f'<text id="reset" class="button" x="{_MARGIN}" y="22" style="display:none">reset</text>',
-        f'<text id="search" class="button" x="{_WIDTH - _MARGIN}" y="22" text-anchor="end">search</text>',
-    ]
-    for name, depth, start, count in boxes:
-        x = _MARGIN + start / total * inner
-        width = count / total * inner
-        y = height - _BOTTOM - (depth + 1) * _HEIGHT
-        shown = xml_text(name)
-        share = f"{count:,} {unit}, {100 * count / total:.2f}%"
-        parts.append(
-            f'<g class="frame" data-x="{start}" data-w="{count}" data-depth="{depth}" data-name="{shown}">'
-            f"<title>{shown} ({xml_text(share)})</title>"
-            f'<rect x="{x:.2f}" y="{y}" width="{max(width - 0.4, 0.1):.2f}" height="{_HEIGHT - 1}" '
-            f'fill="{_colour(name)}"/>'
-            f'<text x="{x + 3:.2f}" y="{y + 12}">{xml_text(_fitting(name, width))}</text></g>'
+    rows = sorted((stack, 0, count) for stack, count in stacks.items() if count > 0)
+    return _Picture(rows, title, unit, inverted=inverted, compared=False).drawn(max_boxes)
+
+
+def difference_graph(
+    before: Mapping[tuple[str, ...], int],
+    after: Mapping[tuple[str, ...], int],
+    *,
+    title: str = "Difference",
+    unit: str = "samples",
+    inverted: bool = False,
+    max_boxes: int = MAX_BOXES,
+) -> str:
+    """An SVG document of what changed from one recording to another: what grew is red, what shrank blue.
+
+    A box is as wide as the mean of its shares in both, so what is new and what has gone have half the width that they
+    have or had. The more of a function came or went, the stronger is its colour: one that is new is all red.
+    """
+    rows = sorted(
+        (stack, max(before.get(stack, 0), 0), max(after.get(stack, 0), 0)) for stack in before.keys() | after.keys()
+    )
+    rows = [row for row in rows if row[1] or row[2]]
+    return _Picture(rows, title, unit, inverted=inverted, compared=True).drawn(max_boxes)
+
+
+class _Picture:
+    """The boxes of stacks, and how they are drawn."""
+
+    def __init__(self, rows: _Stacks, title: str, unit: str, *, inverted: bool, compared: bool) -> None:
+        self.rows = rows
+        self.title, self.unit = title, unit
+        self.inverted, self.compared = inverted, compared
+        self.before = sum(before for _, before, _ in rows)
+        self.after = sum(after for _, _, after in rows)
+        # Of two recordings each counts half: a sample has the weight of the other recording's total.
+        self.factors = (self.after or 1, self.before or 1) if compared else (0, 1)
+        self.total = self.weight(self.before, self.after)
+
+    def weight(self, before: int, after: int) -> int:
+        return before * self.factors[0] + after * self.factors[1]
+
+    def scaled(self, weight: int) -> int:
+        return weight if self.total <= _EXACT else weight * _EXACT // self.total
+
+    def drawn(self, max_boxes: int) -> str:
+        boxes, left_out = _widest(self.rows, self.factors, max_boxes)
+        deepest = max((box.depth for box in boxes), default=0)
+        height = _TOP + _BOTTOM + (deepest + 1) * _HEIGHT
+        parts = [self.head(height, self.hint(boxes, left_out))]
+        for box in boxes:
+            row = _TOP + box.depth * _HEIGHT if self.inverted else height - _BOTTOM - (box.depth + 1) * _HEIGHT
+            parts.append(self.box(box, row))
+        parts.append(f"<script><![CDATA[\n{SCRIPT}]]></script>\n</svg>\n")
+        return "".join(parts)
+
+    def hint(self, boxes: list[_Box], left_out: int) -> str:
+        hints = []
+        if self.compared:
+            hints.append("red: more than before; blue: less; white: as before")
+        if left_out:
+            least = min(self.weight(box.before, box.after) for box in boxes)
+            hints.append(f"{left_out:,} boxes of {100 * least / self.total:.2g}% or less are left out")
+        return "; ".join(hints)
+
+    def head(self, height: int, hint: str) -> str:
+        compared = f' data-before="{self.before}" data-after="{self.after}"' if self.compared else ""
+        inverted = ' data-inverted=""' if self.inverted else ""
+        return (
+            '<?xml version="1.0" encoding="UTF-8" standalone="no"?>\n'
+            f'<svg xmlns="http://www.w3.org/2000/svg" version="1.1" width="{_WIDTH}" height="{height}" '
+            f'viewBox="0 0 {_WIDTH} {height}" data-total="{self.scaled(self.total) or 1}" data-width="{_INNER}" '
+            f'data-margin="{_MARGIN}" data-character="{_CHARACTER}"{compared}{inverted}>\n<style>{STYLE}</style>\n'
+            f'<rect id="back" width="{_WIDTH}" height="{height}" fill="#fff"/>\n'
+            f'<text id="title" x="{_WIDTH // 2}" y="22">{_escape(self.title)}</text>\n'
+            f'<text id="info" x="{_MARGIN}" y="{height - 7}">{_escape(hint)}</text>\n'
+            f'<text id="matched" x="{_WIDTH - _MARGIN}" y="{height - 7}" text-anchor="end"></text>\n'
+            f'<text id="reset" class="button" x="{_MARGIN}" y="22" style="display:none">reset</text>\n'
+            f'<text id="search" class="button" x="{_WIDTH - _MARGIN}" y="22" text-anchor="end">search</text>\n'
         )
-    data = {"total": total or 1, "width": inner, "margin": _MARGIN, "character": _CHARACTER}
-    attributes = {f"data-{name}": value for name, value in data.items()}
-    return document(_WIDTH, height, parts, rules=_RULES, css=_STYLE, script=_SCRIPT, attributes=attributes)
+
+    def box(self, box: _Box, row: int) -> str:
+        left, weight = self.weight(box.left_before, box.left_after), self.weight(box.before, box.after)
+        x, width = _MARGIN + left / self.total * _INNER, weight / self.total * _INNER
+        start, end = self.scaled(left), self.scaled(left + weight)
+        shown = _escape(box.name)
+        if self.compared:
+            told, colour = self.change(box)
+            counts = f' data-before="{box.before}" data-after="{box.after}"'
+        else:
+            told = f"{box.after:,} {self.unit}, {100 * box.after / self.after:.2f}%"
+            colour, counts = _colour(box.name), ""
+        return (
+            f'<g class="frame" data-x="{start}" data-w="{end - start}" data-depth="{box.depth}" '
+            f'data-name="{shown}"{counts}><title>{shown} ({_escape(told)})</title>'
+            f'<rect x="{x:.2f}" y="{row}" width="{max(width - 0.4, 0.1):.2f}" height="{_HEIGHT - 1}" '
+            f'fill="{colour}"/><text x="{x + 3:.2f}" y="{row + 12}">{_escape(_fitting(box.name, width))}</text></g>\n'
+        )
+
+    def change(self, box: _Box) -> tuple[str, str]:
+        """The counts and shares of both recordings in words, and the colour of the change."""
+        before = box.before / (self.before or 1)
+        after = box.after / (self.after or 1)
+        told = (
+            f"before: {box.before:,} {self.unit}, {100 * before:.2f}%; after: {box.after:,} {self.unit}, "
+            f"{100 * after:.2f}%; change: {100 * (after - before):+.2f}%"
+        )
+        change = (after - before) / (after + before)
+        strength = abs(change) ** 0.7  # so that small changes are seen
+        return told, f"hsl({_RED if change > 0 else _BLUE},{85 if change else 0}%,{95 - 35 * strength:.0f}%)"
 
 
-def _boxes(stacks: Mapping[tuple[str, ...], int]) -> Iterator[tuple[str, int, int, int]]:
-    """Name, depth, samples to the left and samples of each box, the lowest first: depth 0 stands for all."""
-    position = 0
-    open_: list[tuple[str, int]] = [("all", 0)]  # of the stack before: names, and where their boxes begin
-    for stack, count in sorted(stacks.items()):
-        if count <= 0:
-            continue
-        shared = 0
-        while shared < min(len(stack), len(open_) - 1) and open_[shared + 1][0] == stack[shared]:
+def _widest(rows: _Stacks, factors: tuple[int, int], limit: int) -> tuple[list[_Box], int]:
+    """The widest boxes of sorted stacks, and how many others there are. Depth 0 stands for all, and comes last.
+
+    A million stacks have many millions of boxes, most of them narrower than a pixel: no more are kept at a time than
+    are drawn. Of boxes of one width the lower is kept: so whatever a box stands on is there.
+    """
+    kept: list[tuple[int, int, int, tuple[str, int, int, int, int, int]]] = []
+    of_before, of_after = factors
+    before = after = number = least = 0
+    names = ["all"]  # of the stack before, with all at the outside
+    begun = [(0, 0)]  # where their boxes begin
+    for stack, more_before, more_after in chain(rows, [((), 0, 0)]):
+        shared = 1
+        for name, other in zip(stack, names[1:], strict=False):
+            if name != other:
+                break
             shared += 1
-        yield from _closed(open_, shared + 1, position)
-        open_ += [(name, position) for name in stack[shared:]]
-        position += count
-    yield from _closed(open_, 0 if position else 1, position)
-
-
-def _closed(open_: list[tuple[str, int]], keep: int, end: int) -> Iterator[tuple[str, int, int, int]]:
-    while len(open_) > keep:
-        name, start = open_.pop()
-        yield name, len(open_), start, end - start
+        if not stack and (before or after):
+            shared = 0  # the end, which closes all
+        while len(names) > shared:
+            name, (left_before, left_after) = names.pop(), begun.pop()
+            weight = (before - left_before) * of_before + (after - left_after) * of_after
+            number += 1
+            if weight >= least:
+                depth = len(names)
+                box = name, depth, before - left_before, after - left_after, left_before, left_after
+                if len(kept) < limit:
+                    heappush(kept, (weight, -depth, -number, box))
+                else:
+                    heappushpop(kept, (weight, -depth, -number, box))
+                    least = kept[0][0]
+        here = before, after
+        for name in stack[shared - 1 :]:
+            names.append(name)
+            begun.append(here)
+        before += more_before
+        after += more_after
+    kept.sort(key=lambda item: -item[2])
+    return [_Box(*box) for _, _, _, box in kept], number - len(kept)
 
 
 def _fitting(name: str, width: float) -> str:
@@ -167,3 +227,11 @@ def _colour(name: str) -> str:
     seed = crc32(name.encode(errors="surrogatepass"))
     hue += seed % (2 * spread + 1) - spread
     return f"hsl({hue % 360},{saturation}%,{lightness + (seed >> 8) % 9 - 4}%)"
+
+
+def _escape(text: str) -> str:
+    """Text for XML 1.0, which has no way to spell control characters."""
+    text = _NOT_XML.sub("\ufffd", escaped(text))
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        text = text.replace(character, entity)
+    return text

@@ -86,7 +86,12 @@ class Sink:
         if held:
             self._write("".join(held))
 
-    def _write(self, text: str) -> None:
+    def write_bytes(self, data: bytes) -> None:
+        """Write what is no text, to a stream that has a file below it."""
+        self.flush()
+        self._write(data)
+
+    def _write(self, text: str | bytes) -> None:
         waiting.stream = self.stream
         try:
             self._write_all(text)
@@ -99,20 +104,22 @@ class Sink:
         finally:
             waiting.stream = None
 
-    def _write_all(self, text: str) -> None:
-        """Write all of a text, whatever signals come meanwhile.
+    def _write_all(self, text: str | bytes) -> None:
+        """Write all of a text, or of bytes, whatever signals come meanwhile.
 
         A pipe takes a part of what is written when a signal arrives. Python's text streams forget the rest where they
         are not buffered (PYTHONUNBUFFERED); the file below them tells how much was taken.
         """
         buffer = getattr(self.stream, "buffer", None)
         if buffer is None:  # a text stream of nothing but memory
+            assert isinstance(text, str), "bytes are for streams with a file below"
             self.stream.write(text)
             self.stream.flush()
             return
         raw = getattr(buffer, "raw", buffer)
         self.stream.flush()
-        left = memoryview(text.encode(self.stream.encoding, self.stream.errors or "strict"))
+        data = text if isinstance(text, bytes) else text.encode(self.stream.encoding, self.stream.errors or "strict")
+        left = memoryview(data)
         while left:
             written = raw.write(left)
             if written is None:

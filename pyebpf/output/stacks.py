@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.output.escape import escaped, json_text, text_of
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
 _JIT = "[jit]"
+Kind = Literal["user", "kernel", "jit", "mark"]
 _BETWEEN_PARTS = "--"
 
 
@@ -70,6 +71,34 @@ def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> 
     for part in stack.parts:
         found += [_BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
     return tuple(found)
+
+
+class Entry(NamedTuple):
+    """A line of a stack for other profilers; a "mark" is no function: it separates parts, or names a process."""
+
+    name: str
+    module: str
+    kind: Kind
+
+
+def entries(stack: Stack) -> list[Entry]:
+    """The frames of a stack and of its parts, the outermost first, as `names` has them, without the process's name.
+
+    A stack without frames has that name in their place: a sample is not to be lost for want of a function.
+    """
+    found = _entries(stack)
+    for part in stack.parts:
+        ends = [*reversed(_entries(part)), Entry(text_of(part.comm), "", "mark")]
+        found += [Entry(_BETWEEN_PARTS, "", "mark"), *ends]
+    return found or [Entry(text_of(stack.comm), "", "mark")]
+
+
+def _entries(stack: Stack | StackPart) -> list[Entry]:
+    user = [
+        Entry(frame.label, frame.module, "jit" if frame.module == _JIT else "user")
+        for frame in reversed(stack.user or ())
+    ]
+    return user + [Entry(frame.label, frame.module, "kernel") for frame in reversed(stack.kernel or ())]
 
 
 def _outermost_first(stack: Stack | StackPart, *, delimited: bool, annotated: bool) -> list[str]:

@@ -3,7 +3,7 @@
 Above the stack of a sleep stands that of the thread that woke it, then that of who had woken that one, and so on, up to
 four. The chain ends at a thread that was not woken while tracing, and at a wakeup by an interrupt, which has the name
 of the thread that was interrupted. Microseconds from the sleep until the thread runs again are printed at the end: as
-text, folded lines, a flame graph or a speedscope file.
+text, folded lines, a flame graph or a file for another profiler.
 
 Overhead: two stacks for each wakeup on the machine, and two for each sleep of the threads that are traced, 1 us each
 time; 0.1 us for other context switches.

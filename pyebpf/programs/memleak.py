@@ -1,7 +1,8 @@
 """Memory that a process has allocated and not freed, by the stacks that allocated it.
 
 Follows malloc, calloc, realloc, posix_memalign, memalign, aligned_alloc, valloc, pvalloc and free of the C library.
-What is older than half a second (-o) may be a leak: see whether it grows from one interval to the next.
+What is older than half a second (-o) may be a leak: see whether it grows from one interval to the next. With -f, --svg
+and the like all stacks are written once, at the end.
 
 Overhead: two probes in user space and a stack for each allocation, one for each free. A process that allocates all the
 time becomes much slower.
@@ -10,10 +11,12 @@ time becomes much slower.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, InvalidValue, Struct, helpers, now, s32, u64, user, ustack
-from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass, monotonic_time, option, pid_option
+from pyebpf.tool import Column, Example, Record, Stack, SummaryTool, dataclass, monotonic_time, option, pid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,20 +107,35 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Leak]:
-    """Allocations that are not freed, by stack, the most bytes last."""
+def outstanding(bpf: BPF, options: Options) -> dict[int, tuple[int, int]]:
+    """Bytes and allocations that are not freed, by the number of their stack."""
     latest = time.monotonic_ns() - options.older * 1_000_000
-    by_number: dict[int, tuple[int, int]] = {}
+    found: dict[int, tuple[int, int]] = {}
     for each in bpf["allocations"].values():
         if monotonic_time(each.at) <= latest:
-            size, count = by_number.get(each.stack, (0, 0))
-            by_number[each.stack] = size + each.size, count + 1
+            size, count = found.get(each.stack, (0, 0))
+            found[each.stack] = size + each.size, count + 1
+    return found
+
+
+def snapshot(bpf: BPF, options: Options) -> Iterator[Leak]:
+    """Allocations that are not freed, by stack, the most bytes last."""
     leaks: dict[tuple[str, ...], Leak] = {}
-    for number, (size, count) in by_number.items():
+    for number, (size, count) in outstanding(bpf, options).items():
         stack = tuple(frame.label for frame in bpf.stacks.user(number, options.pid or 0))
         before = leaks.get(stack, Leak(0, 0, stack))
         leaks[stack] = Leak(before.bytes + size, before.allocations + count, stack)
     yield from sorted(leaks.values(), key=lambda leak: (leak.bytes, leak.stack))[-options.top :]
+
+
+def stacks(bpf: BPF, options: Options) -> Iterator[Stack]:
+    """The bytes that are not freed, by stack: all of them, whatever --top says, the most first."""
+    pid = options.pid or 0
+    name = ""
+    with suppress(OSError):  # it has ended
+        name = Path(f"/proc/{pid}/comm").read_bytes().removesuffix(b"\n").decode(errors="surrogateescape")
+    for number, (size, _) in sorted(outstanding(bpf, options).items(), key=lambda item: -item[1][0]):
+        yield Stack(size, name or str(pid), pid, bpf.stacks.user(number, pid), None)
 
 
 TOOL = SummaryTool(
@@ -129,6 +147,8 @@ TOOL = SummaryTool(
     build=build,
     drop_labels={"allocations": "allocations"},
     snapshot=snapshot,
+    stacks=stacks,
+    unit="bytes",
     record=Leak,
     columns=(
         Column("BYTES", 12, ">", field="outstanding_bytes"),
@@ -139,6 +159,7 @@ TOOL = SummaryTool(
         Example("memleak -p 181 5", "of process 181, every five seconds"),
         Example("memleak -p 181 -o 60000 -d 300", "what is older than a minute"),
         Example("memleak -p 181 -z 4096 --json", "of 4 KiB and more, an object a stack"),
+        Example("memleak -p 181 --svg l.svg -d 9", "a flame graph of what is left"),
     ),
 )
 open = TOOL.open  # noqa: A001 - the library's spelling of every tool: memleak.open(pid=42)

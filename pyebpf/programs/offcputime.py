@@ -1,7 +1,8 @@
 """Time that threads spend off the processors, by the stacks with which they left: waiting, sleeping, or preempted.
 
 Microseconds are added up by thread name, process and stacks, and printed at the end: as text, folded lines, a flame
-graph or a speedscope file. Time that began before tracing did is left out, and so is what has not ended at its end.
+graph or a file for another profiler. Time that began before tracing did is left out, and so is what has not ended at
+its end.
 
 Overhead: two stacks for each context switch of the threads that are traced, 1 us; 0.1 us for those of others. Choose
 processes (-p) on a machine that switches often.

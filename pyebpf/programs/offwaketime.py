@@ -1,8 +1,8 @@
 """Time that threads are blocked, by the stacks with which they slept and those of the threads that woke them.
 
 Microseconds from a thread's sleep until it runs again are added up by both threads' names, processes and stacks, and
-printed at the end: as text, folded lines, a flame graph or a speedscope file. Sleeps that began before tracing did are
-left out.
+printed at the end: as text, folded lines, a flame graph or a file for another profiler. Sleeps that began before
+tracing did are left out.
 
 Overhead: two stacks for each sleep and two for each wakeup of the threads that are traced, 1 us each time; 0.1 us for
 other context switches.

@@ -1,7 +1,7 @@
 """Samples the stacks of running threads.
 
 Each processor is sampled 49 times a second. Stacks of the kernel and of processes are counted, and printed at the end:
-as text, folded lines, a flame graph or a speedscope file. The idle task is left out.
+as text, folded lines, a flame graph or a file for another profiler. The idle task is left out.
 
 Overhead: 4 us a sample: at 49 Hz, 0.02% of each processor.
 """
@@ -94,11 +94,13 @@ TOOL = StackTool(
     build=build,
     drop_labels={"counts": "samples of other stacks"},
     collect=collect,
+    period=lambda options: 1_000_000_000 // options.frequency,
     reset=lambda bpf: bpf["counts"].interval(),
     examples=(
         Example("profile 10", "all processes, for ten seconds"),
         Example("profile -F 99 -p 181 30", "process 181, more often"),
         Example("profile --svg out.svg 30", "a flame graph"),
+        Example("profile --pprof out.pb.gz 30", "for `go tool pprof`"),
         Example("profile -af 5", "folded, the kernel's functions marked"),
         Example("profile -K -I -C 0 5", "the kernel on processor 0, idle or not"),
         Example("profile -U -L 182 -f", "a thread's own stacks, until Ctrl-C"),

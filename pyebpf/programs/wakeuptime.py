@@ -1,8 +1,8 @@
 """Time that threads are blocked, by the stacks of those who wake them.
 
 Microseconds from the sleep of a thread to its wakeup are added up by both threads' names and processes, and the stacks
-of the one that wakes. Printed at the end: as text, folded lines, a flame graph or a speedscope file. Sleeps that began
-before tracing did are left out.
+of the one that wakes. Printed at the end: as text, folded lines, a flame graph or a file for another profiler. Sleeps
+that began before tracing did are left out.
 
 Overhead: two stacks for each wakeup of the threads that are traced, 1 us, and 0.1 us for each context switch.
 """

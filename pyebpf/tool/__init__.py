@@ -29,7 +29,7 @@ an `EventLines`, since it does not wait for an interval's end. As libraries, wit
         for event in snapshot.events(): ...             # of a tool with `lines`
 
 A stack tool has `collect`: it watches until it is told to stop, then returns `Stack` objects, printed as text,
-folded lines, a flame graph or a speedscope file:
+folded lines, a flame graph or a file for another profiler:
 
     with profile.open(pid=42) as collect:
         for stack in collect(5.0): ...                  # five seconds
@@ -404,7 +404,8 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 
     A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
     other. `heading` gives the line above a summary in place of the time of day, `footer` lines below the last one; both
-    are of text alone.
+    are of text alone. `stacks` gives what the tool has found by stack, in `unit`: for folded lines, a flame graph or a
+    file for another profiler, in place of summaries, at the end.
     """
 
     snapshot: Callable[[Built, Options], Iterable[Yielded]]
@@ -412,6 +413,8 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     screen: bool = False
     heading: Callable[[Built, Options], str] | None = None
     footer: Callable[[Built, Options], Iterable[str]] | None = None
+    stacks: Callable[[Built, Options], Iterable[Stack]] | None = None
+    unit: str = "samples"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -472,11 +475,13 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     """A tool that prints stacks when it ends: `collect` watches until the stop, then gives what was counted.
 
-    `unit` is what counts are of: "samples", "microseconds".
+    `unit` is what counts are of: "samples", "us", "bytes". `period` gives the nanoseconds from one sample to the next,
+    for tools that sample.
     """
 
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
     unit: str = "samples"
+    period: Callable[[Options], int] | None = None
 
     def reader(self, tracer: Built, options: Options) -> Stacks:
         return Stacks(

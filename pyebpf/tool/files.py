@@ -13,14 +13,14 @@ _MAX_LINKS = 40  # as many as the kernel follows (MAXSYMLINKS)
 _NO_NEIGHBOUR = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 
 
-def write_file(path: str, text: str) -> None:
-    """Write a text file. What was there stays if that fails: of a full disk, say. Raises OSError.
+def write_file(path: str, content: str | bytes) -> None:
+    """Write a file, of text as UTF-8. What was there stays if that fails: of a full disk, say. Raises OSError.
 
     It is written beside the old one, and takes its place, its mode and its owner; links to it stay. What is no regular
     file (/dev/stdout, a FIFO, a device) is written to, and so is a file that cannot be replaced: another user's, one in
     a folder where none can be made, a mount point.
     """
-    data = text.encode("utf-8", errors="backslashreplace")
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     place = _followed(Path(path))
     if place is None or not _replaced(place, data):
         Path(path).write_bytes(data)

@@ -10,11 +10,13 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pyebpf import tool
-from pyebpf.cli.parser import parse
+from pyebpf.cli.parser import build_parser, parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
-from pyebpf.tool import Stack, StackTool, dataclass, flag
+from pyebpf.output.stack_files import STACK_FILES
+from pyebpf.tool import Stack, StackTool, SummaryTool, dataclass, flag
 
 
 class Frame(NamedTuple):
@@ -105,6 +107,27 @@ def test_a_file_to_standard_output(capsys):
     assert ET.fromstring(run(capsys, "--svg", "-").out).tag.endswith("svg")
 
 
+def test_a_profile_to_standard_output(capsysbinary):
+    """Bytes go through a pipe as they are; a terminal is not given any."""
+    assert run(capsysbinary, "--pprof", "-").out[:2] == b"\x1f\x8b"
+
+
+def test_a_terminal_gets_no_bytes(monkeypatch):
+    """Told before anything is traced."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    with pytest.raises(InvalidValue, match=r"^--pprof writes no text, and standard output is a terminal: name a file$"):
+        run_tool(TOOL, ["--pprof", "-"])
+
+
+def test_a_file_of_every_format(capsys, tmp_path):
+    """Each has an option, and a note; JSON and the picture are text."""
+    for name, form in STACK_FILES.items():
+        path = tmp_path / name
+        assert run(capsys, f"--{name}", str(path)).err == f"{START}{path}: 5 microseconds of 2 different stacks\n"
+        assert path.read_bytes()[:1] in ((b"<", b"{") if form.is_text else (b"\x1f",))
+        assert f"--{name} FILE" in build_parser(TOOL).format_help()
+
+
 def test_nothing_seen_is_said(capsys):
     """An empty text would leave open whether anything was looked at."""
     assert run(capsys, "-0") == ("", f"{START}No stacks were seen\n")
@@ -128,8 +151,11 @@ def test_options():
     """The seconds by themselves or as --duration, not both; -d is bcc's; one form at a time; no intervals."""
     assert parse(TOOL, ["5"])[1].duration == parse(TOOL, ["--duration", "5"])[1].duration == 5.0
     assert parse(TOOL, ["-d"])[1].delimited
-    for wrong in (["5", "--duration", "5"], ["-f", "--svg", "x"], ["--json", "-f"], ["1", "2"], ["-T"], ["0"]):
+    for wrong in (["5", "--duration", "5"], ["--json", "-f"], ["1", "2"], ["-T"], ["0"]):
         with pytest.raises(UsageError):
+            parse(TOOL, wrong)
+    for wrong, other in ((["-f", "--svg", "x"], "folded"), (["--pprof", "x", "--svg", "y"], "svg")):
+        with pytest.raises(UsageError, match=f"not allowed with argument --{other}"):
             parse(TOOL, wrong)
 
 
@@ -140,6 +166,37 @@ def test_files_that_cannot_be_written(tmp_path):
     for path, reason in ((str(tmp_path), "it is a directory"), (str(tmp_path / "no/x.svg"), "there is no directory ")):
         with pytest.raises(InvalidValue, match=reason):
             run_tool(TOOL, ["--svg", path])
+
+
+def collected(_tracer, _options):
+    yield Stack(4096, "busy", 7, (Frame("inner"), Frame("outer")), None)
+
+
+SUMMARY = SummaryTool(
+    name="left",
+    doc="Left.",
+    section="1",
+    tracing="what is left",
+    options=Options,
+    build=lambda _: Tracer(),
+    snapshot=lambda _tracer, _options: [],
+    stacks=collected,
+    unit="bytes",
+)
+
+
+def test_a_summary_tool_with_stacks(capsys, tmp_path):
+    """Its stacks are written once, after the last interval; text is its own; others have no such options."""
+    assert run_tool(SUMMARY, ["-f", "0.01", "2"]) == 0
+    assert capsys.readouterr().out == "busy;outer;inner 4096\n"
+    out = tmp_path / "out.json"
+    assert run_tool(SUMMARY, ["--speedscope", str(out), "-d", "0.01"]) == 0
+    assert capsys.readouterr().err.endswith(f"{out}: 4096 bytes of 1 different stacks\n")
+    assert json.loads(out.read_text())["profiles"][0]["unit"] == "bytes"
+    assert run_tool(SUMMARY, ["0.01", "1"]) == 0
+    assert capsys.readouterr().out == "\n(nothing seen)\n"
+    with pytest.raises(UsageError):
+        parse(replace(SUMMARY, stacks=None), ["-f"])
 
 
 def test_as_a_library():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pyebpf.errors import InvalidValue
 from pyebpf.programs import memleak
 from tests.support.command import running
+from tests.support.folded import parse_folded
 from tests.support.native import build_native
 from tests.support.needs import needs
 from tests.support.told import told
@@ -142,3 +144,23 @@ def test_a_process_must_be_named():
     """Without one, a line says so."""
     with pytest.raises(InvalidValue, match="--pid: name the process"):
         memleak.Options()
+
+
+def test_the_stacks_of_what_is_left(program, tmp_path):
+    """-f prints the bytes of each stack at the end, below the process's name, and a file has as many."""
+    file = tmp_path / "out.json"
+    ours = ("memleak", "-p", str(program.pid), "-o", "0")
+    with running(*ours, "-f") as folded, running(*ours, "--speedscope", str(file)) as written:
+        program.tell("allocate")
+        for tool in (folded, written):
+            tool.stop()
+    stacks = parse_folded(folded.out.splitlines())
+    sizes = {}
+    for stack, size in stacks.items():
+        (name,) = [frame for frame in stack if frame in EXPECTED]
+        assert stack[0] == "keeps"
+        assert stack.index("main") < stack.index(name)
+        sizes[name] = sizes.get(name, 0) + size
+    assert sizes == {name: size for name, (size, _) in EXPECTED.items()}
+    (profile,) = json.loads(file.read_text())["profiles"]
+    assert (profile["unit"], profile["endValue"]) == ("bytes", sum(sizes.values()))

@@ -1,18 +1,15 @@
-"""Stacks as folded lines, as flame graph and for speedscope: each holds exactly what went in."""
+"""Stacks as folded lines and for speedscope: each holds exactly what went in."""
 
 from __future__ import annotations
 
 import io
 import json
-import subprocess
 from typing import NamedTuple
-from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData
-from pyebpf.output.flamegraph import flame_graph
 from pyebpf.output.schema import stack_schema
 from pyebpf.output.sink import Sink
 from pyebpf.output.speedscope import speedscope
@@ -20,9 +17,7 @@ from pyebpf.output.stacks import Stack, StackPart, fold, folded_lines, merged, w
 from pyebpf.symbols.frame import Frame as Named
 from tests.support.folded import parse_folded, unescaped
 from tests.support.json_schema import faults
-from tests.support.needs import needs
 
-SVG = "{http://www.w3.org/2000/svg}"
 STACKS = {
     ("python3", "main", "work"): 41,
     ("python3", "main"): 7,
@@ -31,32 +26,6 @@ STACKS = {
 }
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 stacks = st.dictionaries(st.lists(names, min_size=1, max_size=6).map(tuple), st.integers(1, 1000), max_size=12)
-plain = st.dictionaries(
-    st.lists(st.text("abc_:[]<>&\"' ", min_size=1, max_size=5).filter(str.strip), min_size=1, max_size=5).map(tuple),
-    st.integers(1, 1000),
-    max_size=12,
-)
-
-
-def read_back(document):
-    """The stacks of a flame graph, from its boxes: a box's samples that no box above has end there."""
-    root = ET.fromstring(document)
-    boxes = [
-        (int(g.get("data-depth")), int(g.get("data-x")), int(g.get("data-w")), g.get("data-name"))
-        for g in root.iter(f"{SVG}g")
-    ]
-    found = {}
-    for depth, x, width, _ in boxes:
-        own = width - sum(b[2] for b in boxes if b[0] == depth + 1 and x <= b[1] < x + width)
-        path = tuple(
-            name
-            for at, start, size, name in sorted(boxes)
-            if 0 < at <= depth and start <= x and x + width <= start + size
-        )
-        assert len(path) == depth
-        if own:
-            found[path] = own
-    return found, boxes
 
 
 def test_folded_lines():
@@ -75,121 +44,6 @@ def test_folded_lines():
             parse_folded([wrong])
 
 
-@given(plain)
-def test_a_flame_graph_has_the_counts_of_its_stacks(stacks):
-    """Boxes of the picture, parsed as XML, add up to exactly the folded input."""
-    found, boxes = read_back(flame_graph(stacks))
-    assert found == stacks
-    assert sum(width for depth, _, width, _ in boxes if depth == 0) == sum(stacks.values())
-
-
-@given(stacks)
-def test_any_name_makes_well_formed_xml(stacks):
-    """Control characters, surrogates and markup in names never break the document."""
-    document = flame_graph(stacks, title="<&\x00>")
-    assert sum(1 for _ in ET.fromstring(document).iter(f"{SVG}g")) >= bool(stacks)
-    document.encode()
-
-
-def test_the_picture():
-    """Boxes stand over those that called them, as wide as their share; equal input gives equal text."""
-    document = flame_graph(STACKS, title="A title")
-    assert document == flame_graph(dict(reversed(STACKS.items())), title="A title")
-    root = ET.fromstring(document)
-    boxes = {g.get("data-name"): g for g in root.iter(f"{SVG}g")}
-    assert set(boxes) == {"all", "python3", "main", "work", "sys_read_[k]", "sh"}
-    assert boxes["work"].find(f"{SVG}title").text == "work (52 samples, 83.87%)"
-    rects = {name: g.find(f"{SVG}rect").attrib for name, g in boxes.items()}
-    assert float(rects["work"]["y"]) + 16 == float(rects["main"]["y"])
-    assert float(rects["all"]["width"]) == pytest.approx(1180, abs=0.5)
-    assert float(rects["main"]["width"]) == pytest.approx(1180 * 59 / 62, abs=0.5)
-    assert len({rects["sys_read_[k]"]["fill"], rects["work"]["fill"]}) == 2
-    assert "A title" in document
-    # Nothing is fetched, and nothing but the namespaces' names looks as if it were.
-    assert document.replace("http://www.w3.org/2000/svg", "").count("http") == 0
-
-
-def test_no_samples_at_all():
-    """No stack, or none that counted: a picture without boxes."""
-    for nothing in ({}, {("a",): 0}):
-        root = ET.fromstring(flame_graph(nothing))
-        assert list(root.iter(f"{SVG}g")) == []
-
-
-# As much of a browser's document as the script asks of one; then a zoom and a search, and what has become of it.
-BROWSER = """
-const element = (dataset = {}, title = "") => ({
-  dataset, style: {}, textContent: "", attributes: {}, classes: new Set(), listeners: {}, parts: {},
-  setAttribute(name, value) { this.attributes[name] = value; },
-  addEventListener(name, call) { this.listeners[name] = call; },
-  querySelector(name) { return this.parts[name] ??= Object.assign(element(), {textContent: title}); },
-  classList: null,
-});
-const make = (dataset, title) => {
-  const made = element(dataset, title);
-  made.classList = {
-    toggle: (name, on) => on ? made.classes.add(name) : made.classes.delete(name),
-    contains: name => made.classes.has(name),
-  };
-  return made;
-};
-const input = JSON.parse(require("fs").readFileSync(0));
-const frames = input.frames.map(dataset => make(dataset, dataset.name + " title"));
-const byId = {};
-globalThis.document = {
-  documentElement: Object.assign(make(input.svg), {querySelectorAll: () => frames}),
-  getElementById: name => byId[name] ??= make({}),
-};
-globalThis.addEventListener = (name, call) => { byId[name] = call; };
-globalThis.prompt = () => input.search;
-(0, eval)(input.script);
-const state = () => Object.fromEntries(frames.filter(f => f.style.display !== "none").map(f => [
-  f.dataset.name, [f.parts.rect.attributes.x, f.parts.rect.attributes.width, f.parts.text.textContent],
-]));
-const of = name => frames.find(f => f.dataset.name === name);
-of("work").listeners.click();
-const zoomed = state();
-byId.search.listeners.click();
-const matched = byId.matched.textContent, found = frames.filter(f => f.classes.has("found")).map(f => f.dataset.name);
-byId.keydown({key: "Escape"});
-console.log(JSON.stringify({zoomed, matched, found, whole: state(), after: byId.matched.textContent}));
-"""
-
-
-def test_zoom_and_search():
-    """Run by node: a click shows a box over the whole width with those below it, a search sums up what matches."""
-    needs("command:node")
-    root = ET.fromstring(flame_graph(STACKS))
-
-    def data(element):
-        return {name.removeprefix("data-"): value for name, value in element.attrib.items() if name.startswith("data-")}
-
-    (script,) = root.iter(f"{SVG}script")
-    page = {
-        "svg": data(root),
-        "frames": [data(g) for g in root.iter(f"{SVG}g")],
-        "script": script.text,
-        "search": "^(work|sys_.*|sh)$",
-    }
-    run = subprocess.run(
-        ["node", "-e", BROWSER], input=json.dumps(page), text=True, capture_output=True, check=True, timeout=60
-    )
-    result = json.loads(run.stdout)
-    assert set(result["zoomed"]) == {"all", "python3", "main", "work", "sys_read_[k]"}
-    assert result["zoomed"]["work"] == [10, 1180 - 0.4, "work"]
-    assert result["zoomed"]["sys_read_[k]"] == [
-        pytest.approx(10 + 1180 * 41 / 52),
-        pytest.approx(1180 * 11 / 52 - 0.4),
-        "sys_read_[k]",
-    ]
-    assert result["zoomed"]["main"] == [10, 1180 - 0.4, "main"]
-    assert result["matched"] == f"matched: {100 * 55 / 62:.1f}%"
-    assert set(result["found"]) == {"work", "sys_read_[k]", "sh"}
-    assert set(result["whole"]) == {"all", "python3", "main", "work", "sys_read_[k]", "sh"}
-    assert result["whole"]["sh"][1] == pytest.approx(1180 * 3 / 62 - 0.4)
-    assert result["after"] == ""
-
-
 @given(stacks)
 def test_speedscope(stacks):
     """One sampled profile whose weighted stacks are the input, and the members that its schema requires."""
@@ -205,11 +59,6 @@ def test_speedscope(stacks):
     }
     assert found == stacks
     assert len(set(frames)) == len(frames)
-
-
-def test_a_flame_graph_of_lone_surrogates():
-    """They are no bytes that a name was decoded from, but a name may have them."""
-    assert ET.fromstring(flame_graph({("\ud800", "\udcff"): 1}, title="\ud800").encode()).tag.endswith("svg")
 
 
 def test_speedscope_has_no_lone_surrogates():

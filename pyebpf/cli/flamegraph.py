@@ -1,0 +1,74 @@
+"""`pyebpf flamegraph`: folded stacks as a flame graph, or two files of them as a graph of their difference."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyebpf.cli.bytecode import Parser
+from pyebpf.cli.files import STANDARD_OUTPUT, check_file, write_content
+from pyebpf.cli.report import standard_input
+from pyebpf.errors import InvalidValue
+from pyebpf.output.flamegraph import difference_graph, flame_graph
+from pyebpf.output.folded import read_folded
+from pyebpf.output.sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DESCRIPTION = """\
+Draws folded stacks as a flame graph: SVG for a browser, which needs nothing
+else. Two files are compared, as if both recordings had been equally long: what
+takes a larger share than before is red, what takes a smaller one blue.
+
+  $ pyebpf profile -af 30 >a.folded
+  $ pyebpf flamegraph a.folded -o a.svg
+  $ pyebpf flamegraph a.folded b.folded -o diff.svg    before and after
+  $ pyebpf offcputime -df 5 | pyebpf flamegraph --unit us -o off.svg"""
+
+
+def parser() -> Parser:
+    """Declare the options."""
+    made = Parser("flamegraph", DESCRIPTION)
+    made.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="*",
+        help="folded stacks (default: - for standard input); of two the first is before",
+    )
+    made.add_argument("-o", "--output", metavar="FILE", default=STANDARD_OUTPUT, help="write this file")
+    made.add_argument("-i", "--inverted", action="store_true", help="the outermost functions on top (icicle graph)")
+    made.add_argument("-t", "--title", metavar="TEXT", help="the title (default: of the files)")
+    made.add_argument("-u", "--unit", default="samples", metavar="TEXT", help="what is counted (default: samples)")
+    return made
+
+
+def run_flamegraph(arguments: Sequence[str]) -> int:
+    """Draw. Raises MalformedData for lines that are no folded stacks, InvalidValue for files that can't be used."""
+    made = parser()
+    options = made.parse_args(arguments)
+    files = options.files or [STANDARD_OUTPUT]
+    if len(files) > 2:
+        made.error("give one file, or two to compare")
+    if files.count(STANDARD_OUTPUT) > 1:
+        made.error("standard input can be one of the files, not both")
+    check_file(options.output)
+    stacks = [_read(file) for file in files]
+    shown = [Path(file).name if file != STANDARD_OUTPUT else "standard input" for file in files]
+    title = ", compared with ".join(reversed(shown)) if options.title is None else options.title
+    look = {"title": title, "unit": options.unit, "inverted": options.inverted}
+    content = flame_graph(*stacks, **look) if len(stacks) == 1 else difference_graph(*stacks, **look)
+    write_content(options.output, content, Sink.of(sys.stdout))
+    return 0
+
+
+def _read(path: str) -> dict[tuple[str, ...], int]:
+    # Bytes that are no text stay what they were, for the escapes of the picture.
+    if path == STANDARD_OUTPUT:
+        return read_folded((line.decode(errors="surrogateescape") for line in standard_input()), "<stdin>")
+    try:
+        with Path(path).open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            return read_folded(file, path)
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be read: {error.strerror}") from error

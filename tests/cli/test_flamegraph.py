@@ -1,0 +1,76 @@
+"""`pyebpf flamegraph`: folded stacks from files and standard input as a picture, and the difference of two."""
+
+from __future__ import annotations
+
+import io
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pyebpf.cli import main
+from pyebpf.output.flamegraph import difference_graph, flame_graph
+
+BEFORE, AFTER = "app;main 3\napp;main;work 1\n", "app;main 8\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, text in (("a", BEFORE), ("b", AFTER)):
+        (tmp_path / name).write_text(text)
+    return str(tmp_path / "a"), str(tmp_path / "b")
+
+
+def standard_input(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_a_file(files, tmp_path, capsys):
+    """The picture of the library, with the file's name as its title, or as options say."""
+    out = tmp_path / "out.svg"
+    assert main(["flamegraph", files[0], "-o", str(out)]) == 0
+    stacks = {("app", "main"): 3, ("app", "main", "work"): 1}
+    assert out.read_text() == flame_graph(stacks, title="a")
+    assert main(["flamegraph", files[0], "-i", "-t", "Time", "-u", "us"]) == 0
+    assert capsys.readouterr() == (flame_graph(stacks, title="Time", unit="us", inverted=True), "")
+
+
+def test_the_difference_of_two(files, capsys):
+    """The first is before, the second after."""
+    assert main(["flamegraph", *files]) == 0
+    stacks = {("app", "main"): 3, ("app", "main", "work"): 1}
+    assert capsys.readouterr().out == difference_graph(stacks, {("app", "main"): 8}, title="b, compared with a")
+
+
+def test_standard_input(files, monkeypatch, capsys):
+    """By default, and as `-` in place of either file; bytes that are no text become escapes."""
+    standard_input(monkeypatch, b"app;caf\xe9 2\n")
+    assert main(["flamegraph"]) == 0
+    (name,) = [g.get("data-name") for g in ET.fromstring(capsys.readouterr().out).iter() if g.get("data-depth") == "2"]
+    assert name == "caf\\xe9"
+    standard_input(monkeypatch, AFTER.encode())
+    assert main(["flamegraph", files[0], "-"]) == 0
+    assert "before: 4 samples, 100.00%; after: 8 samples, 100.00%" in capsys.readouterr().out
+
+
+def test_a_closed_standard_input(monkeypatch, capsys):
+    """It is wrong usage, not an internal error."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["flamegraph"]) == 2
+    assert "standard input is closed: name a file" in capsys.readouterr().err
+
+
+def test_what_is_refused(files, tmp_path, capsys):
+    """Lines that are none, files that are not there or cannot be written, and three of them."""
+    (tmp_path / "bad").write_text("app;main 3\napp;main\n")
+    bad, missing = str(tmp_path / "bad"), str(tmp_path / "missing")
+    for arguments, status, text in (
+        ([bad], 1, f"{bad}: line 2 is not a folded stack"),
+        ([missing], 1, f"{missing} cannot be read: No such file or directory"),
+        ([files[0], "-o", str(tmp_path)], 1, "it is a directory"),
+        ([*files, bad], 2, "give one file, or two to compare"),
+        (["-", "-"], 2, "standard input can be one of the files, not both"),
+    ):
+        assert main(["flamegraph", *arguments]) == status
+        out, err = capsys.readouterr()
+        assert (out, text in err) == ("", True), err
