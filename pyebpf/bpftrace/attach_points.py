@@ -74,7 +74,7 @@ def attach_points(source: Source, position: int, parameters: Sequence[str]) -> t
 
 
 def _length(text: str) -> int:
-    """Where an attach point ends that a predicate may follow without a space: only some kinds have files' names."""
+    """The length of an attach point, which a predicate may follow without a space: only some kinds name files."""
     slash = text.find("/")
     if slash < 0:
         return len(text)
@@ -108,7 +108,7 @@ class _Reader:
         raise self.source.error_at(message, self.start, self.end)
 
     def _split(self, parameters: Sequence[str]) -> list[str]:
-        """What colons separate; `@` separates, too, and is then a part itself."""
+        """The parts between colons; `@` separates, too, and is then a part itself."""
         parts, part = [], ""
         for match in _find_piece(self.text):
             quoted, parameter, separator, other = match.groups()

@@ -54,7 +54,7 @@ def tokenize(text: str, begin: int, end: int) -> Tokens:
 
 
 def skip_layout(source: Source, position: int) -> int:
-    """Where the next token begins, behind spaces and comments."""
+    """The place of the next token, behind spaces and comments."""
     match = _skip(source.text, position)
     position = match.end() if match is not None else position
     if source.text.startswith("/*", position):
@@ -63,7 +63,7 @@ def skip_layout(source: Source, position: int) -> int:
 
 
 def _signs(source: Source, pattern: re.Pattern[str], position: int) -> Iterator[re.Match[str]]:
-    """What the pattern finds, but for strings and comments. CompileError for one of them that is left open."""
+    """Matches of the pattern that are neither strings nor comments. CompileError for one of those that is left open."""
     for match in pattern.finditer(source.text, position):
         sign = match[0]
         if len(sign) == 1 and sign != '"':
@@ -74,7 +74,7 @@ def _signs(source: Source, pattern: re.Pattern[str], position: int) -> Iterator[
 
 
 def end_of_block(source: Source, position: int, *, predicate: bool = False) -> int:
-    """Where the block ends whose `{` is the next one, behind the predicate if there is one.
+    """The end of the block whose `{` is the next one, behind the predicate if there is one.
 
     CompileError where a brace, a string or a comment is left open.
     """

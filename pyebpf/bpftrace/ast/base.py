@@ -1,4 +1,4 @@
-"""What all nodes of a script's tree are: their bases."""
+"""The bases of the nodes of a script's tree."""
 
 from __future__ import annotations
 

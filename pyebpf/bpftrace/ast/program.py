@@ -1,4 +1,4 @@
-"""What a script is made of: attach points, probes, macros, functions, settings."""
+"""The parts of a script: attach points, probes, macros, functions, settings."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class AttachPoint(Node):
     """The long name of the kind of probe, such as `kprobe`; it may be a pattern."""
     parts: tuple[str, ...]
     name: str = ""
-    """What the script calls it: `name=kprobe:f`."""
+    """Its name in the script: `name=kprobe:f`."""
     target: str = ""
     function: str = ""
     namespace: str = ""
