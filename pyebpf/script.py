@@ -34,6 +34,7 @@ _PERIOD = 0.1
 
 class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
+    Only with `unsafe` it may run commands (`system`) and send signals.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
     """
@@ -45,10 +46,12 @@ class Script(BPF):
         *,
         file: str = "<script>",
         pid: int | None = None,
+        unsafe: bool = False,
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
         self._script = ScriptModule(self, text, arguments, file, pid)
+        self._script.script.unsafe = unsafe
         #: The status that the script's `exit()` gave.
         self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).

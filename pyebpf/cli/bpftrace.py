@@ -25,12 +25,13 @@ options:
              process only
   -d         print the bytecode, load nothing
   -v         list the attachments, and why they were chosen
+  --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
 #: Seconds between two looks at whether the end was asked for.
 _PERIOD = 0.1
 #: Options of the command that stand before the script's arguments.
-_FLAGS = {"-d": "dump", "-v": "verbose"}
+_FLAGS = {"-d": "dump", "-v": "verbose", "--unsafe": "unsafe"}
 
 
 def run_text(arguments: list[str]) -> int:
@@ -91,7 +92,9 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
 
     pid = given.get("pid")
     try:
-        script = Script(text, rest, file=file, pid=pid if isinstance(pid, int) else None)
+        script = Script(
+            text, rest, file=file, pid=pid if isinstance(pid, int) else None, unsafe=bool(given.get("unsafe"))
+        )
         if given.get("dump"):
             return dump(script)
         return print_output(script, verbose=bool(given.get("verbose")))

@@ -14,6 +14,8 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
 @pytest.mark.parametrize(
     ("text", "marked", "message"),
     [
+        ('BEGIN { system("true"); }', 'system("true")', "system() changes what it looks at: allow it by --unsafe"),
+        ("BEGIN { signal(9); }", "signal(9)", "signal() changes what it looks at: allow it by --unsafe"),
         ("BEGIN { @x = foo(); }", "foo()", "there is no function foo()"),
         ("BEGIN { pritn(1); }", "pritn(1)", "there is no function pritn() (did you mean print or printf?)"),
         ("BEGIN { print(nothing); }", "nothing", "nothing is no builtin, and no constant of the kernel's"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.scripts import printed
+from pyebpf.script import Script
+from tests.support.scripts import printed, printed_by
 
 
 def value(expression: str, before: str = "") -> str:
@@ -112,3 +113,9 @@ def test_arguments_are_numbers_or_texts() -> None:
     """`$1` is a number if it reads as one, `str($1)` always text; `$#` counts them, a missing one is 0."""
     script = 'BEGIN { printf("%d %s %s %d %d", $1, str($2), str($1), $#, $3); }'
     assert printed(script, arguments=["42", "word"]) == "42 word 42 2 0"
+
+
+def test_a_command_is_run_where_that_is_allowed() -> None:
+    """With the text that the format makes; what it prints comes in its place."""
+    script = Script('BEGIN { printf("a\\n"); system("echo %d", 5); print("b"); }', unsafe=True)
+    assert printed_by(script, lambda _: None) == "a\n5\nb\n"

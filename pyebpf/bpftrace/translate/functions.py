@@ -177,6 +177,17 @@ def _time(s: Scope, node: ast.Call) -> None:
     send(s, Action("time", text=known_text(s, given[0]) if given else "%H:%M:%S\n"), ())
 
 
+def _unsafe(s: Scope, node: ast.Call) -> None:
+    """Refuse what does more than look, unless that is allowed."""
+    if not s.script.unsafe:
+        raise s.error(f"{node.name}() changes what it looks at: allow it by --unsafe, or Script(unsafe=True)", node)
+
+
+def _system(s: Scope, node: ast.Call) -> None:
+    _unsafe(s, node)
+    _cat(s, node)
+
+
 def _cat(s: Scope, node: ast.Call) -> None:
     arguments(s, node, 1, 64)
     try:
@@ -250,6 +261,7 @@ def _strftime(s: Scope, node: ast.Call) -> Value:
 def _signal(s: Scope, node: ast.Call) -> None:
     import signal
 
+    _unsafe(s, node)
     (first,) = arguments(s, node, 1, 1)
     value = evaluate(s, first)
     if isinstance(value, Text):
@@ -332,7 +344,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "time": _time,
     "bswap": _bswap,
     "cat": _cat,
-    "system": _cat,
+    "system": _system,
     "join": _join,
     "kaddr": _kaddr,
     "ksym": _ksym,
