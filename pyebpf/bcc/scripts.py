@@ -43,7 +43,7 @@ _CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<length>hh|h|ll|l
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the probe at a function's entry has to keep: the map, and the expression."""
+    """A value that the probe at a function's entry keeps: the map, and the expression."""
 
     map: str
     expression: str

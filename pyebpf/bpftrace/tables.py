@@ -114,7 +114,7 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         return self._entries()
 
     def interval(self) -> dict[Any, Any]:
-        """What was added since the call before, by key."""
+        """All that was added since the call before, by key."""
         return self._interval()
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""What `pyebpf argdist` and `pyebpf trace` share: bcc's specifications, run as scripts of bpftrace's language."""
+"""Shared parts of `pyebpf argdist` and `pyebpf trace`: bcc's specifications, run as scripts of bpftrace's language."""
 
 from __future__ import annotations
 
