@@ -34,6 +34,7 @@ _PERIOD = 0.1
 
 class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
+
     Only with `unsafe` it may run commands (`system`) and send signals.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
