@@ -21,7 +21,7 @@ def read_folded(lines: Iterable[str], name: str = "the input") -> dict[tuple[str
     found: dict[tuple[str, ...], int] = {}
     known: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
-        text = line.strip()
+        text = line.rstrip()  # the first name may begin with a blank
         if not text:
             continue
         frames, _, count = text.rpartition(" ")

@@ -16,7 +16,7 @@ from tests.support.page_examples import check_example
 #: Each tool, and something of the workload that its example prints.
 PRINTED = {
     "chain": r"\d+ \S.* \[",
-    "cpudist": r"sh \d+",
+    "cpudist": r"\S \d+",
     "execsnoop": r"\d+ \S+/sh .*exit 3",
     "exitsnoop": r"\d+ sh 3 None",
     "funclatency": r"\d+ \d+",
@@ -24,7 +24,7 @@ PRINTED = {
     "offcputime": r"\d+ \S.* \[.*'\w*schedule\w*'",
     "offwaketime": r"\d+ \S.* was woken by \S",
     "opensnoop": r"\d+ \S.* ENOENT /missing/file",
-    "runqlat": r"sh \d+",
+    "runqlat": r"\S \d+",
     "runqlen": r"0 \d+",
     "softirqs": r"(timer|sched|rcu) \d+",
     "statsnoop": r"\d+ \S.* ENOENT /missing/file",
