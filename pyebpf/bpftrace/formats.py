@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _SPECIFIER = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?(?P<length>[hlLjzt]*)(?P<kind>rx|rh|r|[diouxXcspn%])"
 )
-#: Bits of an integer with C's length modifier. Without one all 64 are printed: probes have no narrower numbers.
-_BITS = {"hh": 8, "h": 16}
+#: Bits of an integer by C's length modifier: without one it is an int. All others are words.
+_BITS = {"hh": 8, "h": 16, "": 32}
 _WORD = 64
 
 
@@ -52,7 +52,7 @@ class Specifier:
         return self._number(value)
 
     def _number(self, value: int) -> str:
-        bits = _BITS.get(self.length, _WORD)
+        bits = _WORD if self.kind == "p" else _BITS.get(self.length, _WORD)
         number = value & ((1 << bits) - 1)
         if self.kind in "di":
             number -= (number >> (bits - 1)) << bits

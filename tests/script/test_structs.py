@@ -35,7 +35,7 @@ def test_a_struct_of_a_script_is_laid_out_as_in_c() -> None:
         "struct point { char tag; short x; int y; }; "
         "struct shape { unsigned char kind; struct point at; uint64 area; int sizes[3]; char name[8]; }; "
         f"{OPEN} {{ $s = (struct shape *)args.filename; "
-        'printf("%d %d %d %d %d %s %d", $s->kind, $s->at.x, $s->at.y, $s->area, $s->sizes[2], $s->name, '
+        'printf("%d %d %d %llu %d %s %d", $s->kind, $s->at.x, $s->at.y, $s->area, $s->sizes[2], $s->name, '
         "sizeof(struct shape)); }"
     )
     data = pack("<B3x", 7) + pack("<bxhi", 1, -2, 3) + pack("<4x") + pack("<Qiii8s4x", 1 << 40, 4, 5, 6, b"round")
