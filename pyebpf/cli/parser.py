@@ -361,8 +361,9 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
     if given.get("record") is None and ("record_size" in given or given.get("overwrite")):
         raise UsageError(parser.prog, "--record-size and --overwrite are about the file of --record FILE")
     given["stack_file"] = one_stack_file(parser.prog, given.pop("stack_files", None), given.get("form"))
-    if given.get("record") is not None and isinstance(tool, SummaryTool) and given.get("form") == "folded":
-        raise UsageError(parser.prog, "--record is for what the tool prints itself: leave out --folded")
+    of_stacks = given["stack_file"] is not None or given.get("form") == "folded"
+    if given.get("record") is not None and isinstance(tool, SummaryTool) and of_stacks:
+        raise UsageError(parser.prog, "--record is for intervals: leave out --folded and files of stacks")
     try:
         options = tool.options(**own)
         tool.check(options, command=True)
