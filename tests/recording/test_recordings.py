@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 import pyebpf
-from pyebpf.cli.report import guarded
+from pyebpf.cli.catalogue import find
+from pyebpf.cli.parser import parse
+from pyebpf.cli.report import UsageError, guarded
 from pyebpf.cli.run import run_tool
 from pyebpf.cli.show import run_show
 from pyebpf.dataclass import replace
@@ -358,6 +360,13 @@ def test_the_file_is_refused_before_anything_is_attached(tools, capsys, tmp_path
     assert "is there already" in capsys.readouterr().err
     for wrong in (["--overwrite"], ["--record-size", "1M"], ["--record-size", "1K", "--record", "x"]):
         assert guarded(lambda given: run_tool(tools["events"], given), wrong) == 2
+
+
+def test_stacks_of_a_summary_tool_are_not_recorded():
+    """Its recording has intervals: at the end there are other stacks."""
+    for form in (["-f"], ["--svg", "-"]):
+        with pytest.raises(UsageError, match=r"^--record is for intervals: leave out --folded"):
+            parse(find("memleak"), ["-p", "7", "--record", "x", *form])
 
 
 def test_a_recording_of_bounded_size_keeps_the_last(record, show, tmp_path):
