@@ -1,4 +1,4 @@
-"""Pictures in place of lines: heat maps and scatter plots of what a tool sees."""
+"""Pictures in place of lines: heat maps and scatter plots of what a tool sees, or of what a recording has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyebpf.output.timestamps import Timestamps
 from pyebpf.tool import EventTool, SummaryTool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyebpf.cli.parser import Common
     from pyebpf.output.columns import Column
@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """Takes events, or the histograms of intervals, as writers do, and writes them as a file at the end."""
+    """Takes events, or the histograms of intervals, as writers do, and writes them as a file at the end.
 
-    def __init__(self, tool: AnyTool, path: str) -> None:
-        self._title, self._path = f"pyebpf {tool.name}: {tool.tracing}", path
+    `date` gives the date of a time of the clock that the events have.
+    """
+
+    def __init__(self, title: str, path: str, date: Callable[[int], str]) -> None:
+        self._title, self._path, self._date = title, path, date
 
     def begin(self) -> None:
         """Nothing stands before the first event."""
@@ -44,33 +47,67 @@ class Picture:
 
 
 def picture_of(tool: AnyTool, options: object, common: Common) -> Picture | None:
-    """The picture that the options ask for."""
+    """The picture of a tool's run that the options ask for."""
+    title = title_of(tool)
     if isinstance(tool, EventTool):
-        if common.scatter is not None:
-            return _Scatter(tool, options, common.scatter, common)
-        return None if common.heatmap is None else _EventHeatMap(tool, options, common.heatmap, common)
+        time: Callable[[Any], int] = attrgetter(tool.time) if tool.time else lambda _: monotonic_ns()
+        return event_picture(title, tool.columns_for(options), time, common, _date)
     if isinstance(tool, SummaryTool) and common.heatmap is not None:
-        return _IntervalHeatMap(tool, common.heatmap, common)
+        assert common.interval is not None, "the parser gives one"
+        began = monotonic_ns()
+        return IntervalHeatMap(title, common.heatmap, round(common.interval * 1e9), began, monotonic_ns, _date)
     return None
+
+
+def title_of(tool: Any) -> str:
+    """The title of a picture of what a tool traced."""
+    return f"pyebpf {tool.name}: {tool.tracing}"
+
+
+def event_picture(
+    title: str,
+    columns: Sequence[Column],
+    time: Callable[[Any], int],
+    common: Common,
+    date: Callable[[int], str],
+) -> Picture | None:
+    """The picture of events that the options ask for; `time` gives an event's."""
+    if common.scatter is not None:
+        return _Scatter(title, columns, time, common.scatter, common, date)
+    return None if common.heatmap is None else _EventHeatMap(title, columns, time, common.heatmap, common, date)
 
 
 class _EventPicture(Picture):
     """A picture of single events: of the column that is `drawn`."""
 
-    def __init__(self, tool: EventTool[..., Any, Any, Any], options: Any, path: str) -> None:
-        super().__init__(tool, path)
-        self._columns = tool.columns_for(options)
-        column = next(column for column in self._columns if column.drawn)
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[Column],
+        time: Callable[[Any], int],
+        path: str,
+        date: Callable[[int], str],
+    ) -> None:
+        super().__init__(title, path, date)
+        self._columns, self._time = columns, time
+        column = next(column for column in columns if column.drawn)
         self._value: Callable[[Any], Any] = column.raw()
         self._values = column.field_name().removesuffix("_ns")
-        self._time: Callable[[Any], int] = attrgetter(tool.time) if tool.time else lambda _: monotonic_ns()
 
 
 class _EventHeatMap(_EventPicture):
-    def __init__(self, tool: EventTool[..., Any, Any, Any], options: Any, path: str, common: Common) -> None:
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[Column],
+        time: Callable[[Any], int],
+        path: str,
+        common: Common,
+        date: Callable[[int], str],
+    ) -> None:
         from pyebpf.output.heat_counts import EventCounts
 
-        super().__init__(tool, options, path)
+        super().__init__(title, columns, time, path, date)
         self._counts = EventCounts(common.scale, self._values)
 
     def record(self, record: Any) -> None:
@@ -79,15 +116,25 @@ class _EventHeatMap(_EventPicture):
             self._counts.add(self._time(record), value)
 
     def write(self, sink: Sink) -> None:
-        _write_heat_map(self._counts.grids(), self._title, self._counts.first, "events", self._path, sink)
+        first = self._counts.first
+        began = "" if first is None else self._date(first)
+        _write_heat_map(self._counts.grids(), self._title, began, "events", self._path, sink)
 
 
 class _Scatter(_EventPicture):
-    def __init__(self, tool: EventTool[..., Any, Any, Any], options: Any, path: str, common: Common) -> None:
+    def __init__(
+        self,
+        title: str,
+        columns: Sequence[Column],
+        time: Callable[[Any], int],
+        path: str,
+        common: Common,
+        date: Callable[[int], str],
+    ) -> None:
         from pyebpf.output.scatter import Points
 
-        super().__init__(tool, options, path)
-        classing: Column | None = next((column for column in self._columns if column.classes), None)
+        super().__init__(title, columns, time, path, date)
+        classing: Column | None = next((column for column in columns if column.classes), None)
         self._class: Callable[[Any], object] | None = None if classing is None else classing.raw()
         self._points = Points(() if classing is None else classing.classes)
         self._scale = common.scale
@@ -105,31 +152,34 @@ class _Scatter(_EventPicture):
         from pyebpf.output.scatter import scatter_plot
 
         points = self._points.points()
-        began = _date(points[0][0]) if points else ""
+        began = self._date(points[0][0]) if points else ""
         content = scatter_plot(self._points, title=self._title, scale=self._scale, began=began, values=self._values)
         write_whole(self._path, content, f"{self._points.total} events, {len(points)} of them drawn", sink)
 
 
-class _IntervalHeatMap(Picture):
-    def __init__(self, tool: AnyTool, path: str, common: Common) -> None:
+class IntervalHeatMap(Picture):
+    """A heat map of histograms: a column for each `interval`, in nanoseconds from `began` on; `now` gives the time."""
+
+    def __init__(
+        self, title: str, path: str, interval: int, began: int, now: Callable[[], int], date: Callable[[int], str]
+    ) -> None:
         from pyebpf.output.heat_counts import IntervalCounts
 
-        super().__init__(tool, path)
-        assert common.interval is not None, "the parser gives one"
-        self._counts = IntervalCounts(round(common.interval * 1e9))
-        self._began = monotonic_ns()
+        super().__init__(title, path, date)
+        self._counts = IntervalCounts(interval)
+        self._began, self._now = began, now
 
     def interval(self, items: Iterable[Histogram]) -> None:
-        self._counts.add(monotonic_ns() - self._began, items)
+        self._counts.add(self._now() - self._began, items)
 
     def write(self, sink: Sink) -> None:
-        _write_heat_map(self._counts.grids(), self._title, self._began, "values", self._path, sink)
+        _write_heat_map(self._counts.grids(), self._title, self._date(self._began), "values", self._path, sink)
 
 
-def _write_heat_map(grids: list[Grid], title: str, began: int | None, noun: str, path: str, sink: Sink) -> None:
+def _write_heat_map(grids: list[Grid], title: str, began: str, noun: str, path: str, sink: Sink) -> None:
     from pyebpf.output.heatmap import heat_map
 
-    content = heat_map(grids, title=title, began="" if began is None else _date(began), noun=noun)
+    content = heat_map(grids, title=title, began=began, noun=noun)
     columns = len(grids[0].columns) if grids else 0
     write_whole(path, content, f"{sum(grid.total for grid in grids)} {noun} in {columns} columns", sink)
 

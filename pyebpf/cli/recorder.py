@@ -62,6 +62,7 @@ class Recorder(Unrecorded):
             "unit": tool.unit if isinstance(tool, StackTool) else "",
             "events": self._events and self._events.table,
             "summary": self._rows and self._rows.table,
+            "interval": 0 if common.interval is None else round(common.interval * _SECOND),
             "form": common.form,
             "timestamps": common.timestamps,
             "screen": isinstance(tool, SummaryTool) and tool.screen,

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.drops import note_dropped
+from pyebpf.cli.files import check_file
 from pyebpf.cli.parser import Common, add_stack_files, number, one_stack_file, positive
 from pyebpf.cli.printing import Lines, Summaries, write_dropped
+from pyebpf.cli.recorded_pictures import check_picture, recorded_picture
 from pyebpf.cli.report import FAILED, UsageError, note
+from pyebpf.cli.stacks import check_terminal
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest_or_all
 from pyebpf.output.escape import visible
@@ -24,6 +27,7 @@ from pyebpf.recording.reader import Reader
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyebpf.cli.pictures import Picture
     from pyebpf.output.histogram import Histogram
     from pyebpf.output.stacks import Stack
     from pyebpf.recording.reader import Header
@@ -60,6 +64,9 @@ def parser() -> Parser:
         form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=f"print {what}")
     form.add_argument("-f", "--folded", dest="form", action="store_const", const="folded", help="print folded stacks")
     add_stack_files(made)
+    form.add_argument("--heatmap", metavar="FILE", help="write a heat map over time (SVG); - as above")
+    form.add_argument("--scatter", metavar="FILE", help="write a scatter plot of the events (SVG); - as above")
+    made.add_argument("--scale", choices=("log", "linear"), default="log", help="the scale of these (default: log)")
     form.add_argument("--info", action="store_true", help="print what the file says of itself, and how much it holds")
     add = made.add_argument
     add("--where", metavar="'NAME == VALUE'", action="append", default=[], help="only records for which this holds")
@@ -126,25 +133,29 @@ def run_show(arguments: list[str]) -> int:
 
 def _common(header: Header, given: argparse.Namespace) -> Common:
     """The options of the output: those given, else those of the recorded command."""
-    stack_file = one_stack_file("pyebpf show", given.stack_files, given.form or ("info" if given.info else None))
+    other = given.form or next((name for name in ("info", "heatmap", "scatter") if getattr(given, name)), None)
+    stack_file = one_stack_file("pyebpf show", given.stack_files, other)
     form = given.form or ("text" if stack_file is not None else header.form)
     if (form == "folded" or stack_file is not None) and header.kind != "stacks":
         flag = "folded" if stack_file is None else stack_file[0]
         raise UsageError("pyebpf show", f"--{flag} is for stacks, and {header.tool} has none")
-    if stack_file is not None:
-        from pyebpf.cli.files import check_file
-        from pyebpf.cli.stacks import check_terminal
-
-        check_file(stack_file[1])
-        check_terminal(*stack_file)
-    return Common(
+    common = Common(
         form=form,
         timestamps=header.timestamps if given.timestamps is None else given.timestamps,
         rows=max(header.rows, 1) if given.rows is None else given.rows,
         delimited=header.delimited if given.delimited is None else given.delimited,
         annotated=header.annotated if given.annotated is None else given.annotated,
         stack_file=stack_file,
+        heatmap=given.heatmap,
+        scatter=given.scatter,
+        scale=given.scale,
     )
+    check_picture(header, common)
+    if common.file is not None:
+        check_file(common.file)
+    if stack_file is not None:
+        check_terminal(*stack_file)
+    return common
 
 
 def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
@@ -167,7 +178,10 @@ class _Show:
         self._header, self._common, self._sink, self._shown = header, common, sink, shown
         self._dates, self._time = Dates(header.zone), 0
         self._labels: set[str] = set()
-        self._lines = self._new_lines() if header.kind == "events" else None
+        self._picture = recorded_picture(header, common, self._dates, lambda: self._time)
+        self._lines: Lines | Picture | None = None
+        if header.kind == "events":
+            self._lines = self._picture or self._new_lines()
         self._summaries: Summaries | None = None
         if header.kind == "summary":
             columns = () if header.summary is None else header.summary.columns
@@ -189,6 +203,8 @@ class _Show:
             self._sink.holds = False
             self._sink.flush()
         self._check_labels()
+        if self._picture is not None:
+            self._picture.write(self._sink)
         if not ended and not reader.damage:
             note("The recording has no end: the tool was killed, runs still, or had no room on its disk")
 
@@ -209,7 +225,7 @@ class _Show:
             case Interval(time, heading, items):
                 if shown.has_time(time) and self._summaries is not None:
                     above = None if heading is None else visible(heading)
-                    self._summaries.interval(self._wanted_items(items), time, above)
+                    self._interval(time, above, self._wanted_items(items))
             case Stacks(time, items):
                 if shown.has_time(time):
                     self._stacks(time, [each for each in items if holds_for(shown.conditions, _fields_of(each))])
@@ -220,7 +236,7 @@ class _Show:
                     self._sink.flush()
                     note_dropped(totals)
             case Footer(lines):
-                if shown.is_all and self._common.form == "text":
+                if shown.is_all and self._common.form == "text" and self._picture is None:
                     for line in lines:
                         self._sink.line("\t".join(map(visible, line.split("\t"))))
             case End(unread=unread, reason=reason, message=message):
@@ -233,8 +249,15 @@ class _Show:
         self._time = time
         if self._lines is not None:
             self._lines.record(values)
-        elif self._summaries is not None:
+        elif self._summaries is not None and self._picture is None:
             self._summaries.event(values)
+
+    def _interval(self, time: int, heading: str | None, items: list[Any]) -> None:
+        self._time = time
+        if self._picture is not None:
+            self._picture.interval(items)
+        elif self._summaries is not None:
+            self._summaries.interval(items, time, heading)
 
     def _stacks(self, time: int, stacks: list[Stack]) -> None:
         from pyebpf.cli.stacks import output_stacks

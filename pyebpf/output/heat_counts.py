@@ -206,39 +206,54 @@ def _grid(
     return Grid(names[0], unit, scale, counted, width, tuple(columns), names[1])
 
 
+#: The row of a bucket without a lower bound stands below all others, whose rows are their lower bounds.
+_BOTTOM = -(1 << 65)
+
+
 class _Key:
-    """The histograms of one key."""
+    """The histograms of one key. Some have all buckets, those of recordings from the first that counted to the last."""
 
     def __init__(self, like: Histogram, width: int) -> None:
-        self.unit, self.buckets = like.unit, like.buckets
-        self.scale: Scale = "linear" if like.kind == "linear" else "log"
+        self.unit, self.kind = like.unit, like.kind
+        self.buckets: dict[int, Bucket] = {}
         self.columns = _Columns(width, cycle((2,)))
         self.total = 0
 
     def fits(self, other: Histogram) -> bool:
-        return self.unit == other.unit and all(
-            (own.low, own.high) == (each.low, each.high) for own, each in zip(self.buckets, other.buckets, strict=False)
+        """Whether the other's buckets are of the same kind; those that both have, with the same bounds."""
+        known = self.buckets
+        return (self.unit, self.kind) == (other.unit, other.kind) and all(
+            known.get(_row(each), each).high == each.high for each in other.buckets
         )
 
     def add(self, time: int, histogram: Histogram) -> None:
-        if len(histogram.buckets) > len(self.buckets):
-            self.buckets = histogram.buckets
-        _add(
-            self.columns.at(time), ((row, bucket.count) for row, bucket in enumerate(histogram.buckets) if bucket.count)
-        )
+        for bucket in histogram.buckets:
+            self.buckets.setdefault(_row(bucket), bucket)
+        _add(self.columns.at(time), ((_row(bucket), bucket.count) for bucket in histogram.buckets if bucket.count))
         self.total += histogram.total
 
     def grid(self, title: str) -> Grid:
         """Its picture."""
         width, drawn = self.columns.drawn()
         seen = {row for column in drawn for row in column}
-        first, last = min(seen), max(seen)
-        factor = -(-(last + 1 - first) // MOST_ROWS)
-        rows = []
-        for row in range(first, last + 1, factor):
-            group = self.buckets[row : min(row + factor, last + 1)]
-            rows.append(Bucket(group[0].low, group[-1].high, 0))
-        return _grid((title, ""), self.unit, self.scale, rows, width, [_grouped(each, factor, first) for each in drawn])
+        places: dict[int, int] = {}
+        buckets: list[Bucket] = []
+        for row in sorted(row for row in self.buckets if min(seen) <= row <= max(seen)):
+            bucket, last = self.buckets[row], buckets[-1].high if buckets else None
+            if last is not None and bucket.low is not None and bucket.low > last + 1:
+                buckets.append(Bucket(last + 1, bucket.low - 1, 0))  # no interval had anything between
+            places[row] = len(buckets)
+            buckets.append(bucket)
+        factor = -(-len(buckets) // MOST_ROWS)
+        groups = [buckets[first : first + factor] for first in range(0, len(buckets), factor)]
+        rows = [Bucket(group[0].low, group[-1].high, 0) for group in groups]
+        columns = [_grouped({places[row]: n for row, n in each.items()}, factor, 0) for each in drawn]
+        scale: Scale = "linear" if self.kind == "linear" else "log"
+        return _grid((title, ""), self.unit, scale, rows, width, columns)
+
+
+def _row(bucket: Bucket) -> int:
+    return _BOTTOM if bucket.low is None else bucket.low
 
 
 class IntervalCounts:

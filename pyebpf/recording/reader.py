@@ -30,7 +30,8 @@ class Header:
 
     `kind` is the kind of tool. `events` are the columns of events, `summary` those of summaries; a summary tool without
     them has histograms. `start` is nanoseconds since 1970, `zone` seconds east of UTC. The rest is how the command
-    printed. `part` is the number of the file, from 0, of the recording whose random number is `id`.
+    printed. `interval` is nanoseconds from one summary to the next, 0 if there was one at the end. `part` is the number
+    of the file, from 0, of the recording whose random number is `id`.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Header:
     rows: int
     delimited: bool
     annotated: bool
+    interval: int = 0
 
 
 def _header(data: Any) -> Header:
@@ -62,13 +64,20 @@ def _header(data: Any) -> Header:
         if table is not None:
             Row(table.columns)  # two columns of one field
     texts = ("id", "version", "tool", "kernel", "machine", "tracing", "unit", "kind", "form")
-    numbers = ("part", "start", "zone", "rows")
+    numbers = ("part", "start", "zone", "rows", "interval")
+    data = {"interval": 0, **data}
     switches = ("timestamps", "screen", "delimited", "annotated")
     found: dict[str, Any] = {name: data[name] for name in (*texts, *numbers, *switches)}
     wrong = [name for name in texts if not (isinstance(found[name], str) and found[name].isprintable())]
     wrong += [name for name in numbers if type(found[name]) is not int or abs(found[name]) >= 1 << 63]
     wrong += [name for name in switches if not isinstance(found[name], bool)]
-    if wrong or abs(found["zone"]) >= 86_400 or found["kind"] not in _KINDS or found["form"] not in _FORMS:
+    if (
+        wrong
+        or found["interval"] < 0
+        or abs(found["zone"]) >= 86_400
+        or found["kind"] not in _KINDS
+        or found["form"] not in _FORMS
+    ):
         raise ValueError(wrong)
     if found["kind"] == "events" and events is None:
         raise ValueError("events without columns")

@@ -16,7 +16,7 @@ from pyebpf.recording.values import PLAIN, encoded
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_MAX_COLUMNS, _MAX_WIDTH, _MAX_DECIMALS, _MAX_SCALE, _MAX_NAME = 256, 1000, 20, 1 << 63, 256
+_MAX_COLUMNS, _MAX_WIDTH, _MAX_DECIMALS, _MAX_SCALE, _MAX_NAME, _MAX_CLASSES = 256, 1000, 20, 1 << 63, 256, 16
 #: Endings of fields' names that are units.
 _UNITS = ("ns", "us", "ms", "s", "bytes", "packets", "pages", "percent", "hz")
 
@@ -82,6 +82,8 @@ def _described(column: Column, text: int | None, value: int | None, kind: object
         "decimals": column.decimals,
         "cut": column.cut,
         "below": column.below,
+        "drawn": column.drawn,
+        "classes": list(column.classes),
     }
 
 
@@ -130,11 +132,21 @@ class Table:
             # The clock of text stands where the tool's column of times was.
             printed=text is not None or field == TIME,
             value=_getter(value),
+            drawn=data.get("drawn") is True and value is not None,
+            classes=tuple(map(_name, _classes(data.get("classes")))) if value is not None else (),
         )
 
 
 def _getter(slot: int | None) -> Callable[[Any], object]:
     return (lambda _: None) if slot is None else itemgetter(slot)
+
+
+def _classes(data: object) -> list[object]:
+    if data is None:
+        return []
+    if not isinstance(data, list) or len(data) > _MAX_CLASSES:
+        raise ValueError("classes")
+    return data
 
 
 def _mapping(data: object) -> dict[str, Any]:

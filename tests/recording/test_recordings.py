@@ -104,7 +104,9 @@ def screen_tool(fakes):
 @pytest.fixture
 def tools(fakes):
     named = {"events": fakes.EVENTS, "summary": fakes.SUMMARY, "counts": fakes.COUNTS, "mixed": fakes.MIXED}
-    return {**named, "stacks": stack_tool(fakes), "screen": screen_tool(fakes)}
+    columns = tuple(replace(each, drawn=each.field == "latency_ns") for each in fakes.EVENTS.columns)
+    times = replace(fakes.EVENTS, name="times", columns=columns)
+    return {**named, "stacks": stack_tool(fakes), "screen": screen_tool(fakes), "times": times}
 
 
 @pytest.fixture
@@ -293,7 +295,10 @@ def test_conditions_about_labels_of_histograms(record, show):
         (["--where", "pit == 7"], "--where: events has no field 'pit' (did you mean pid?)"),
         (["--where", "__import__('os') == 7"], "is no condition: give NAME, then ==, !=, <, <=, >, >= or ~"),
         (["--where", "pid = 7"], "'pid = 7' is no condition"),
-        (["--folded"], "--folded, --svg and --speedscope are for stacks, and events has none"),
+        (["--folded"], "--folded is for stacks, and events has none"),
+        (["--pprof", "-"], "--pprof is for stacks, and events has none"),
+        (["--heatmap", "-"], "--heatmap has nothing to draw: events recorded no times for it"),
+        (["--scatter", "-", "--json"], "argument --json: not allowed with argument --scatter"),
         (["--from", "x"], "'x' is not a number"),
     ],
 )
@@ -304,6 +309,25 @@ def test_wrong_usage(record, show, arguments, message):
     assert (status, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_pictures_of_events(record, show):
+    """Every event with a time, as in a picture that the tool draws itself; of those that a filter leaves."""
+    _, path = record("times", "-d", "0.02", "--records", "13")
+    for form in ("--heatmap", "--scatter"):
+        status, out, _ = show(path, form, "-")
+        assert (status, "<svg" in out) == (0, True)
+        assert re.search(r">13 events, ", out)
+        assert re.search(r">2 events, ", show(path, form, "-", "--where", "latency_ns <= 3000")[1])
+
+
+def test_a_heat_map_of_intervals(record, show):
+    """All that the histograms counted, in one picture, though each has other buckets."""
+    _, path = record("summary", "vda", "0.05", "4")
+    counted = sum(histogram.total for each in pyebpf.open_recording(path).intervals() for histogram in each.items)
+    status, out, _ = show(path, "--heatmap", "-")
+    assert status == 0
+    assert re.search(rf">{counted:,} values, columns of 50 ms, ", out)
 
 
 def test_a_part_of_the_time(record, show):

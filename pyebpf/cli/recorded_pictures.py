@@ -1,0 +1,46 @@
+"""Heat maps and scatter plots of recordings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.cli.pictures import IntervalHeatMap, event_picture
+from pyebpf.cli.report import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.cli.parser import Common
+    from pyebpf.cli.pictures import Picture
+    from pyebpf.output.timestamps import Dates
+    from pyebpf.recording.reader import Header
+
+
+SECOND = 1_000_000_000  # nanoseconds
+
+
+def check_picture(header: Header, common: Common) -> None:
+    """Raise UsageError for a picture of what a recording does not have."""
+    if common.heatmap is None and common.scatter is None:
+        return
+    flag = "--scatter" if common.heatmap is None else "--heatmap"
+    events = header.events if header.kind == "events" else None
+    is_drawn = events is not None and any(column.drawn for column in events.columns)
+    has_histograms = header.kind == "summary" and header.summary is None
+    if not is_drawn and not (has_histograms and common.heatmap is not None):
+        raise UsageError("pyebpf show", f"{flag} has nothing to draw: {header.tool} recorded no times for it")
+
+
+def recorded_picture(header: Header, common: Common, dates: Dates, now: Callable[[], int]) -> Picture | None:
+    """The picture that the options ask for; `now` gives the time of the entry that was read last."""
+
+    def date(time: int) -> str:
+        return dates.iso(time)[:19].replace("T", " ")
+
+    title = f"pyebpf {header.tool}: {header.tracing}"
+    if header.kind == "events" and header.events is not None:
+        return event_picture(title, header.events.columns, lambda _: now(), common, date)
+    if common.heatmap is None:
+        return None
+    # One summary, of all: a column of a second, which stands for as long as it was.
+    return IntervalHeatMap(title, common.heatmap, header.interval or SECOND, header.start, now, date)
