@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import distribution_script
 from pyebpf.bcc.specs import parse_distribution
 from pyebpf.cli.bcc import act_on, declare
-from pyebpf.cli.report import UsageError, note
+from pyebpf.cli.intervals import intervals
+from pyebpf.cli.parser import positive, seconds
+from pyebpf.cli.report import UsageError
+from pyebpf.cli.signals import until_signal
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,10 +46,10 @@ def parser() -> Parser:
     made.add_argument("-H", "--histogram", action="append", metavar="SPEC", help="draw a histogram of a value")
     made.add_argument("-C", "--count", action="append", metavar="SPEC", help="count how often each value occurs")
     made.add_argument("-c", "--cumulative", action="store_true", help="do not begin anew in each interval")
-    made.add_argument("-T", "--top", type=int, default=0, metavar="N", help="only the N most frequent values")
-    made.add_argument("-d", "--duration", type=float, metavar="SECONDS", help="end after this many seconds")
-    made.add_argument("interval", type=float, nargs="?", help="seconds between summaries (default: 1)", default=1.0)
-    made.add_argument("times", type=int, nargs="?", metavar="count", help="how many summaries (default: no limit)")
+    made.add_argument("-T", "--top", type=positive, default=0, metavar="N", help="only the N most frequent values")
+    made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
+    made.add_argument("interval", type=seconds, nargs="?", help="seconds between summaries (default: 1)", default=1.0)
+    made.add_argument("times", type=positive, nargs="?", metavar="count", help="how many summaries (default: no limit)")
     return made
 
 
@@ -72,31 +74,27 @@ def run_argdist(arguments: list[str]) -> int:
 
 def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> int:
     """Print the interval's values by specification until the end is asked for."""
-    from pyebpf.cli.bpftrace import Signals, tell_attached
+    from pyebpf.cli.bpftrace import tell_attached, tell_dropped, text_sink
 
-    signals, out = Signals(), sys.stdout
-    out.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
-    end = time.monotonic() + given.duration if given.duration else None
-    names = script.printer().names
-    with script:
+    sink, names = text_sink(), script.printer().names
+    with until_signal() as stop, script:
         tell_attached(script, len(specs), verbose=given.verbose)
-        shown = 0
-        while not signals.stopped and (given.times is None or shown < given.times):
-            last = end is not None and time.monotonic() + given.interval >= end
-            signals.wait(given.interval if not last or end is None else end - time.monotonic())
-            shown += 1
-            out.write(time.strftime("[%H:%M:%S]\n"))
+        if given.duration is not None:
+            stop.end_after(given.duration)
+        for shown, last in intervals(given.interval, stop, stop.wait):
+            sink.holds = True
+            sink.write(time.strftime("[%H:%M:%S]\n"))
             for number, spec in enumerate(specs):
                 table = script[f"@spec{number}"]
                 entries = table.snapshot() if given.cumulative else table.interval()
-                out.write(f"{spec.label or spec.text}\n")
+                sink.line(spec.label or spec.text)
                 for line in table.lines(names, given.top, entries=entries):
-                    shown_line = line.removeprefix(table.name)
-                    if shown_line != ":":  # what stands above a histogram without a key
-                        out.write(f"{shown_line.removeprefix(': ')}\n")
-            out.flush()
-            if last:
+                    rest = line.removeprefix(table.name)
+                    if rest != ":":  # what stands above a histogram without a key
+                        sink.line(rest.removeprefix(": "))
+            sink.holds = False
+            sink.flush()
+            if last or shown == given.times:
                 break
-        for reason, count in script.dropped.items():
-            note(f"dropped: {count} ({reason})")
+        tell_dropped(script.dropped)
     return 0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
+from pyebpf.cli.signals import until_signal
 from pyebpf.errors import PyebpfError
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyebpf.script import Script
 
 HELP = """\
@@ -28,8 +30,6 @@ options:
   --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
-#: Seconds between two looks at whether the end was asked for.
-_PERIOD = 0.1
 #: Options of the command that stand before the script's arguments.
 _FLAGS = {"-d": "dump", "-v": "verbose", "--unsafe": "unsafe"}
 
@@ -114,31 +114,6 @@ def dump(script: Script) -> int:
     return 0
 
 
-class Signals:
-    """Ctrl-C and SIGTERM, which end a script; a second one ends the process at once."""
-
-    def __init__(self) -> None:
-        import signal
-
-        self.stopped = False
-        self._numbers = (signal.SIGINT, signal.SIGTERM)
-        for number in self._numbers:
-            signal.signal(number, self._stop)
-
-    def _stop(self, _number: int, _frame: object) -> None:
-        import signal
-
-        self.stopped = True
-        for number in self._numbers:
-            signal.signal(number, signal.SIG_DFL)
-
-    def wait(self, seconds: float) -> None:
-        """Wait so long, or until the end is asked for."""
-        end = time.monotonic() + seconds
-        while not self.stopped and (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _PERIOD))
-
-
 def tell_attached(script: Script, count: int, *, verbose: bool) -> None:
     """Say that a script traces, and what it could not do."""
     if verbose:
@@ -151,13 +126,21 @@ def tell_attached(script: Script, count: int, *, verbose: bool) -> None:
 
 def print_output(script: Script, *, verbose: bool) -> int:
     """Run a script and print what it prints; its status."""
-    signals, out = Signals(), sys.stdout
-    out.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
-    for text in script.output(
-        lambda: signals.stopped, attached=lambda count: tell_attached(script, count, verbose=verbose)
-    ):
-        out.write(text)
-        out.flush()
-    for reason, count in script.last_dropped.items():
-        note(f"dropped: {count} ({reason})")
+    sink = text_sink()
+    with until_signal() as stop:
+        for text in script.output(stop.is_set, attached=lambda count: tell_attached(script, count, verbose=verbose)):
+            sink.write(text)
+    tell_dropped(script.last_dropped)
     return script.status
+
+
+def tell_dropped(dropped: Mapping[str, int]) -> None:
+    """Say what was dropped, by reason."""
+    for reason, count in dropped.items():
+        note(f"dropped: {count} ({reason})")
+
+
+def text_sink() -> Sink:
+    """Standard output, for text with the bytes of processes in it, as bpftrace prints them."""
+    sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
+    return Sink(sys.stdout)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gc
 import sys
-from contextlib import contextmanager, nullcontext, suppress
-from time import monotonic
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.drops import Drops
+from pyebpf.cli.intervals import intervals
 from pyebpf.cli.parser import parse
 from pyebpf.cli.printing import Lines, Summaries, Unrecorded, write_dropped
 from pyebpf.cli.report import UsageError, note
-from pyebpf.cli.signals import Signals
+from pyebpf.cli.signals import Signals, reader_of
 from pyebpf.errors import CompileError, NotFound, PyebpfError, VerifierError
 from pyebpf.output.sink import Sink
 from pyebpf.tool import EventTool, StackTool, Stop, SummaryTool
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 #: Moves the cursor to the corner and erases the screen (ECMA-48: CUP, ED).
 CLEAR = "\x1b[H\x1b[2J"
-SLACK = 0.001  # seconds; an interval that ends this close to the run's end is the last
 
 
 def run_tool(tool: AnyTool, arguments: list[str]) -> int:
@@ -37,10 +36,7 @@ def run_tool(tool: AnyTool, arguments: list[str]) -> int:
     command = [tool.name, *arguments]
     tool = tool.mode(options)
     sink = Sink.of(sys.stdout)
-    reader = None
-    with suppress(OSError):  # a stream without a descriptor has no reader that could go away
-        reader = sys.stdout.fileno()
-    with Stop(reader=reader) as stop, Signals() as signals:
+    with Stop(reader=reader_of(sys.stdout)) as stop, Signals() as signals:
         try:
             if common.dump:
                 sink.line(tool.build(options).listing().rstrip("\n"))
@@ -111,8 +107,8 @@ def _trace(
             elif isinstance(tool, SummaryTool) and (common.stack_file is not None or common.form == "folded"):
                 from pyebpf.cli.stacks import print_summary_stacks
 
-                intervals = _intervals(common, stop, stop.wait)
-                print_summary_stacks(tool, tracer, options, common, sink, stop, recorder, intervals)
+                ends = intervals(common.interval, stop, stop.wait)
+                print_summary_stacks(tool, tracer, options, common, sink, stop, recorder, ends)
             elif isinstance(tool, SummaryTool):
                 _Run(tool, tracer, options, common, sink, stop, drops, recorder, picture).run()
             elif isinstance(tool, StackTool):
@@ -235,7 +231,7 @@ class _Run:
     def run(self) -> None:
         """Print summaries until the stop, or as many as were asked for; then the tool's last lines."""
         tool, recorder = self._tool, self._recorder
-        for done, last in _intervals(self._common, self._stop, self._wait):
+        for done, last in intervals(self._common.interval, self._stop, self._wait):
             self._print()
             self._drops.report()
             if last or done == self._common.count:
@@ -272,20 +268,3 @@ class _Run:
                 if self._drops.are_due():
                     self._sink.flush()
                     self._drops.report()
-
-
-def _intervals(common: Common, stop: Stop, wait: Callable[[float | None], object]) -> Iterator[tuple[int, bool]]:
-    """Wait for the end of each interval, then yield its number from 1 and whether it is the last.
-
-    Ends are multiples of the interval from the start, however long printing takes; those it missed are left out.
-    """
-    start, number, tick = monotonic(), 0, 0
-    while True:
-        if common.interval is None:
-            wait(None)
-        else:
-            tick = max(tick + 1, int((monotonic() - start) / common.interval))
-            wait(start + tick * common.interval - monotonic())
-        number += 1
-        remaining = stop.remaining()
-        yield number, remaining is not None and remaining <= SLACK

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, suppress
 from time import process_time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TextIO
 
 from pyebpf.cli.report import note
 from pyebpf.errors import KernelError
@@ -76,6 +77,22 @@ class Signals:
             if not self._received:
                 for number, handler in before.items():
                     signal.signal(number, handler)
+
+
+@contextmanager
+def until_signal() -> Iterator[Stop]:
+    """Inside, a stop that the first signal asks for, or that nobody reads standard output any more."""
+    from pyebpf.tool.stop import Stop
+
+    with Stop(reader=reader_of(sys.stdout)) as stop, Signals() as signals, signals.obey(stop):
+        yield stop
+
+
+def reader_of(stream: TextIO) -> int | None:
+    """The descriptor whose reader may go away; None of a stream without one."""
+    with suppress(OSError):
+        return stream.fileno()
+    return None
 
 
 class _Impatience:

@@ -15,8 +15,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from pyebpf.output.escape import escaped
 from pyebpf.output.flamegraph_page import SCRIPT, STYLE
+from pyebpf.output.svg import xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,6 @@ _MARKS = re.compile(r"_\[([kj])\]$")
 # Hue, saturation, lightness, and how far a name moves the hue: the kernel's functions, compiled just in time, others.
 _COLOURS = {"k": (28, 85, 64, 8), "j": (120, 45, 62, 15), "": (8, 78, 62, 18)}
 _RED, _BLUE = 4, 214
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 #: Boxes of a picture at most: more than a screen has room for, and few enough for a browser. The widest are kept.
 MAX_BOXES = 20_000
@@ -135,8 +134,8 @@ class _Picture:
             f'viewBox="0 0 {_WIDTH} {height}" data-total="{self.scaled(self.total) or 1}" data-width="{_INNER}" '
             f'data-margin="{_MARGIN}" data-character="{_CHARACTER}"{compared}{inverted}>\n<style>{STYLE}</style>\n'
             f'<rect id="back" width="{_WIDTH}" height="{height}" fill="#fff"/>\n'
-            f'<text id="title" x="{_WIDTH // 2}" y="22">{_escape(self.title)}</text>\n'
-            f'<text id="info" x="{_MARGIN}" y="{height - 7}">{_escape(hint)}</text>\n'
+            f'<text id="title" x="{_WIDTH // 2}" y="22">{xml_text(self.title)}</text>\n'
+            f'<text id="info" x="{_MARGIN}" y="{height - 7}">{xml_text(hint)}</text>\n'
             f'<text id="matched" x="{_WIDTH - _MARGIN}" y="{height - 7}" text-anchor="end"></text>\n'
             f'<text id="reset" class="button" x="{_MARGIN}" y="22" style="display:none">reset</text>\n'
             f'<text id="search" class="button" x="{_WIDTH - _MARGIN}" y="22" text-anchor="end">search</text>\n'
@@ -146,7 +145,7 @@ class _Picture:
         left, weight = self.weight(box.left_before, box.left_after), self.weight(box.before, box.after)
         x, width = _MARGIN + left / self.total * _INNER, weight / self.total * _INNER
         start, end = self.scaled(left), self.scaled(left + weight)
-        shown = _escape(box.name)
+        shown = xml_text(box.name)
         if self.compared:
             told, colour = self.change(box)
             counts = f' data-before="{box.before}" data-after="{box.after}"'
@@ -155,9 +154,9 @@ class _Picture:
             colour, counts = _colour(box.name), ""
         return (
             f'<g class="frame" data-x="{start}" data-w="{end - start}" data-depth="{box.depth}" '
-            f'data-name="{shown}"{counts}><title>{shown} ({_escape(told)})</title>'
+            f'data-name="{shown}"{counts}><title>{shown} ({xml_text(told)})</title>'
             f'<rect x="{x:.2f}" y="{row}" width="{max(width - 0.4, 0.1):.2f}" height="{_HEIGHT - 1}" '
-            f'fill="{colour}"/><text x="{x + 3:.2f}" y="{row + 12}">{_escape(_fitting(box.name, width))}</text></g>\n'
+            f'fill="{colour}"/><text x="{x + 3:.2f}" y="{row + 12}">{xml_text(_fitting(box.name, width))}</text></g>\n'
         )
 
     def change(self, box: _Box) -> tuple[str, str]:
@@ -227,11 +226,3 @@ def _colour(name: str) -> str:
     seed = crc32(name.encode(errors="surrogatepass"))
     hue += seed % (2 * spread + 1) - spread
     return f"hsl({hue % 360},{saturation}%,{lightness + (seed >> 8) % 9 - 4}%)"
-
-
-def _escape(text: str) -> str:
-    """Text for XML 1.0, which has no way to spell control characters."""
-    text = _NOT_XML.sub("\ufffd", escaped(text))
-    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
-        text = text.replace(character, entity)
-    return text

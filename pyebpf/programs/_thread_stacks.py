@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import Struct, char, comm, field, kstack, pid, s32, u32, ustack
-from pyebpf.tool import option
+from pyebpf.tool import Stack, option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf import BPF
+    from pyebpf.tool import Stop
 
 STACKS = 131_072
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
@@ -91,3 +94,12 @@ def stacks(bpf: BPF, options: StackChoice, thread: ThreadStacks) -> dict[str, An
         "user": bpf.stacks.user(thread.user, thread.pid) if options.with_user else None,
         "kernel": bpf.stacks.kernel(thread.kernel) if options.with_kernel else None,
     }
+
+
+def counted(bpf: BPF, options: Any, stop: Stop) -> Iterator[Stack]:
+    """The stacks in the map `counts` at the stop, since the call before, the most frequent first."""
+    stop.wait()
+    # After Ctrl-C there is little time for names: the most frequent have them first.
+    for thread, count in sorted(bpf["counts"].interval().items(), key=lambda item: -item[1]):
+        yield Stack(count, **stacks(bpf, options, thread))
+    bpf.stacks.release()

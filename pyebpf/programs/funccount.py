@@ -56,6 +56,11 @@ def split(pattern: str) -> tuple[str, str, str]:
     )
 
 
+def with_provider(name: str) -> str:
+    """The pattern for a USDT probe's provider and name: any provider, if it names none."""
+    return name if ":" in name else f"*:{name}"
+
+
 def check_pattern(pattern: str) -> None:
     """Raise InvalidValue for what is not a pattern, or for one of names that nothing in the kernel can have."""
     kind, where, name = split(pattern)
@@ -133,9 +138,8 @@ def build(options: Options) -> Counter:
 
     elif kind == USDT:
         bpf.name = bpf.place_name
-        provider, colon, probe = pattern.rpartition(":")
 
-        @bpf.usdt(where, f"{provider if colon else '*'}:{probe}", pid=process, max_probes=most)
+        @bpf.usdt(where, with_provider(pattern), pid=process, max_probes=most)
         def on_mark(ctx: Any) -> None:
             counts[ctx.cookie] += 1
 

@@ -9,7 +9,6 @@ Overhead: 4 us a sample: at 49 Hz, 0.02% of each processor.
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from pyebpf import BPF, cpu, u64
 from pyebpf.filters import TaskFilter
@@ -17,15 +16,12 @@ from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._thread_stacks import (
     StackChoice,
     ThreadStacks,
+    counted,
     here,
     pids_option,
     stack_storage_option,
-    stacks,
 )
-from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option, tid_option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import Example, StackTool, cgroup_option, dataclass, flag, option, tid_option
 
 
 @dataclass(frozen=True)
@@ -77,15 +73,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
-    """The stacks sampled until the stop, since the call before, the most frequent first."""
-    stop.wait()
-    # After Ctrl-C there is little time for names: the most frequent have them first.
-    for sample, count in sorted(bpf["counts"].interval().items(), key=lambda item: -item[1]):
-        yield Stack(count, **stacks(bpf, options, sample))
-    bpf.stacks.release()
-
-
 TOOL = StackTool(
     name="profile",
     doc=__doc__,
@@ -93,7 +80,7 @@ TOOL = StackTool(
     options=Options,
     build=build,
     drop_labels={"counts": "samples of other stacks"},
-    collect=collect,
+    collect=counted,
     period=lambda options: 1_000_000_000 // options.frequency,
     reset=lambda bpf: bpf["counts"].interval(),
     examples=(

@@ -17,16 +17,16 @@ from pyebpf.filters import TaskFilter
 from pyebpf.programs._thread_stacks import (
     StackChoice,
     ThreadStacks,
+    counted,
     here,
     pids_option,
     stack_storage_option,
-    stacks,
 )
-from pyebpf.programs.funccount import TRACEPOINT, USDT, check_pattern, max_probes_option, split
-from pyebpf.tool import Example, Stack, StackTool, Stop, argument, cgroup_option, dataclass, flag, tid_option
+from pyebpf.programs.funccount import TRACEPOINT, USDT, check_pattern, max_probes_option, split, with_provider
+from pyebpf.tool import Example, StackTool, argument, cgroup_option, dataclass, flag, tid_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,7 @@ def event(bpf: BPF, options: Options) -> Callable[[Callable[[], None]], object]:
     if kind == TRACEPOINT:
         return bpf.tracepoint(f"{where}:{pattern}", max_probes=options.max_probes)
     if kind == USDT:
-        provider, colon, probe = pattern.rpartition(":")
-        name = f"{provider if colon else '*'}:{probe}"
-        return bpf.usdt(where, name, pid=process, max_probes=options.max_probes)
+        return bpf.usdt(where, with_provider(pattern), pid=process, max_probes=options.max_probes)
     if where:
         return bpf.uprobe(where, pattern, pid=process, max_probes=options.max_probes)
     return bpf.function(pattern, max_probes=options.max_probes)
@@ -78,15 +76,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
-    """The stacks counted until the stop, since the call before, the most frequent first."""
-    stop.wait()
-    # After Ctrl-C there is little time for names: the most frequent have them first.
-    for thread, count in sorted(bpf["counts"].interval().items(), key=lambda item: -item[1]):
-        yield Stack(count, **stacks(bpf, options, thread))
-    bpf.stacks.release()
-
-
 TOOL = StackTool(
     name="stackcount",
     doc=__doc__,
@@ -94,7 +83,7 @@ TOOL = StackTool(
     options=Options,
     build=build,
     drop_labels={"counts": "events of other stacks"},
-    collect=collect,
+    collect=counted,
     reset=lambda bpf: bpf["counts"].interval(),
     examples=(
         Example("stackcount t:block:block_rq_insert 10", "who inserts requests", "tracepoints"),
