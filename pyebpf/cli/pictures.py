@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.cli.files import write_whole
 from pyebpf.output.timestamps import Timestamps
@@ -48,10 +48,10 @@ class Picture:
 
 def picture_of(tool: AnyTool, options: object, common: Common) -> Picture | None:
     """The picture of a tool's run that the options ask for."""
-    title = title_of(tool)
+    title = f"pyebpf {tool.name}: {tool.tracing}"
     if isinstance(tool, EventTool):
         time: Callable[[Any], int] = attrgetter(tool.time) if tool.time else lambda _: monotonic_ns()
-        return event_picture(title, tool.columns_for(options), time, common, _date)
+        return event_picture(Events(title, tool.columns_for(options), time, _date), common)
     if isinstance(tool, SummaryTool) and common.heatmap is not None:
         assert common.interval is not None, "the parser gives one"
         began = monotonic_ns()
@@ -59,55 +59,38 @@ def picture_of(tool: AnyTool, options: object, common: Common) -> Picture | None
     return None
 
 
-def title_of(tool: Any) -> str:
-    """The title of a picture of what a tool traced."""
-    return f"pyebpf {tool.name}: {tool.tracing}"
+class Events(NamedTuple):
+    """The events of a picture: its title, their columns, the functions for an event's time and for a time's date."""
+
+    title: str
+    columns: Sequence[Column]
+    time: Callable[[Any], int]
+    date: Callable[[int], str]
 
 
-def event_picture(
-    title: str,
-    columns: Sequence[Column],
-    time: Callable[[Any], int],
-    common: Common,
-    date: Callable[[int], str],
-) -> Picture | None:
-    """The picture of events that the options ask for; `time` gives an event's."""
+def event_picture(events: Events, common: Common) -> Picture | None:
+    """The picture of events that the options ask for."""
     if common.scatter is not None:
-        return _Scatter(title, columns, time, common.scatter, common, date)
-    return None if common.heatmap is None else _EventHeatMap(title, columns, time, common.heatmap, common, date)
+        return _Scatter(events, common.scatter, common)
+    return None if common.heatmap is None else _EventHeatMap(events, common.heatmap, common)
 
 
 class _EventPicture(Picture):
     """A picture of single events: of the column that is `drawn`."""
 
-    def __init__(
-        self,
-        title: str,
-        columns: Sequence[Column],
-        time: Callable[[Any], int],
-        path: str,
-        date: Callable[[int], str],
-    ) -> None:
-        super().__init__(title, path, date)
-        self._columns, self._time = columns, time
-        column = next(column for column in columns if column.drawn)
+    def __init__(self, events: Events, path: str) -> None:
+        super().__init__(events.title, path, events.date)
+        self._time = events.time
+        column = next(column for column in events.columns if column.drawn)
         self._value: Callable[[Any], Any] = column.raw()
         self._values = column.field_name().removesuffix("_ns")
 
 
 class _EventHeatMap(_EventPicture):
-    def __init__(
-        self,
-        title: str,
-        columns: Sequence[Column],
-        time: Callable[[Any], int],
-        path: str,
-        common: Common,
-        date: Callable[[int], str],
-    ) -> None:
+    def __init__(self, events: Events, path: str, common: Common) -> None:
         from pyebpf.output.heat_counts import EventCounts
 
-        super().__init__(title, columns, time, path, date)
+        super().__init__(events, path)
         self._counts = EventCounts(common.scale, self._values)
 
     def record(self, record: Any) -> None:
@@ -122,19 +105,11 @@ class _EventHeatMap(_EventPicture):
 
 
 class _Scatter(_EventPicture):
-    def __init__(
-        self,
-        title: str,
-        columns: Sequence[Column],
-        time: Callable[[Any], int],
-        path: str,
-        common: Common,
-        date: Callable[[int], str],
-    ) -> None:
+    def __init__(self, events: Events, path: str, common: Common) -> None:
         from pyebpf.output.scatter import Points
 
-        super().__init__(title, columns, time, path, date)
-        classing: Column | None = next((column for column in columns if column.classes), None)
+        super().__init__(events, path)
+        classing: Column | None = next((column for column in events.columns if column.classes), None)
         self._class: Callable[[Any], object] | None = None if classing is None else classing.raw()
         self._points = Points(() if classing is None else classing.classes)
         self._scale = common.scale

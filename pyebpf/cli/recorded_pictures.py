@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.cli.pictures import IntervalHeatMap, event_picture
+from pyebpf.cli.pictures import Events, IntervalHeatMap, event_picture
 from pyebpf.cli.report import UsageError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyebpf.recording.reader import Header
 
 
-SECOND = 1_000_000_000  # nanoseconds
+_SECOND = 1_000_000_000  # nanoseconds
 
 
 def check_picture(header: Header, common: Common) -> None:
@@ -39,8 +39,8 @@ def recorded_picture(header: Header, common: Common, dates: Dates, now: Callable
 
     title = f"pyebpf {header.tool}: {header.tracing}"
     if header.kind == "events" and header.events is not None:
-        return event_picture(title, header.events.columns, lambda _: now(), common, date)
+        return event_picture(Events(title, header.events.columns, lambda _: now(), date), common)
     if common.heatmap is None:
         return None
     # One summary, of all: a column of a second, which stands for as long as it was.
-    return IntervalHeatMap(title, common.heatmap, header.interval or SECOND, header.start, now, date)
+    return IntervalHeatMap(title, common.heatmap, header.interval or _SECOND, header.start, now, date)
