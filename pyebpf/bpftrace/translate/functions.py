@@ -320,10 +320,10 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
 
 
 def _sized(s: Scope, node: ast.Call) -> Value:
-    """`len(text)`."""
+    """`len(@map)`, `len(text)`."""
     (first,) = arguments(s, node, 1, 1)
     if isinstance(first, ast.Map):
-        raise s.error("len() of a map is not supported yet: print() shows it, and Python reads it", node)
+        return maps.length(s, first)
     value = evaluate(s, first)
     if isinstance(value, Unknown):
         return value

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
+from pyebpf.bpftrace.translate import arithmetic
 from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, is_unknown, read_stored
 from pyebpf.bpftrace.value_types import Aggregate, Number
 from pyebpf.builder.available import need_helper
@@ -14,6 +16,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.maps.for_each import count_entries
 from pyebpf.types import S64, U64
 from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_PERCPU_ELEM
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
 
     Target: TypeAlias = ast.Map | ast.MapAccess
+
+#: Aggregations that are numbers in a probe.
+READABLE = ("count", "sum", "min", "max", "avg")
 
 
 def map_of(node: Target) -> ast.Map:
@@ -89,28 +95,58 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
 
 
 def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
-    """A count or a sum of all processors' parts; what else functions gather is put together by user space."""
-    p, kind = s.p, table.value_type.kind
-    if kind not in ("count", "sum"):
-        raise s.error(
-            f"reading {table.name}, which {kind}() fills, in a probe is not supported yet: print() shows it", node
-        )
+    """What all processors' parts are together: a count, a sum, an extreme, an average."""
+    p, type_ = s.p, table.value_type
+    kind = type_.kind
+    if kind not in READABLE:
+        raise s.error(f"{table.name}, which {kind}() fills, is no number: print() shows it", node)
     need_helper(p, "map_lookup_percpu_elem", f"reading {table.name} in a probe", "count by @x++, or print() the map")
-    b, spec = p.b, table.spec
+    cells = _combined(s, table, key)
+    if kind in ("count", "sum"):
+        return Integer(cells[0], signed=type_.signed)
+    if kind == "avg":
+        count, total = cells
+        return arithmetic.binary(p, "/", Integer(total, signed=type_.signed), Integer(count, signed=False))
+    extreme = table.type
+    assert isinstance(extreme, Extreme)
+    return Integer(extreme.decoded(p, cells[0]), signed=type_.signed)
+
+
+def _combined(s: Scope, table: Gathered, key: Value | None) -> list[ir.Value]:
+    """The cells of an entry, those of all processors added, or the greatest of them."""
+    p, b, spec = s.p, s.p.b, table.spec
     assert spec.key is not None
-    total = b.variable(hint="total")
-    b.write(total, b.const(0))
+    greatest = table.value_type.kind in ("min", "max")
+    totals = [b.variable(hint="total") for _ in table.type.codes]
+    for each in totals:
+        b.write(each, b.const(0))
     handle = b.emit(Op.MAP, symbol=p.use_map(spec))
     with temporary(p, spec.key.size) as slot:
         place = b.slot_address(slot)
         p.store_value(place, 0, spec.key, operand_of(s, key))
-        with range_loop(p, 0, p.target.possible_cpus, 1, [total]) as (_, cpu):
+        with range_loop(p, 0, p.target.possible_cpus, 1, totals) as (_, cpu):
             entry = b.call(MAP_LOOKUP_PERCPU_ELEM, handle, place, cpu.value, result=Register.POINTER)
             with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
-                so_far = b.read(total)
-                assert so_far is not None
-                b.write(total, b.binary(Op.ADD, so_far, b.load(entry, 0, 8)))
-    return Integer(b.read_final(total), signed=table.value_type.signed)
+                for position, each in enumerate(totals):
+                    so_far, part = b.read(each), b.load(entry, 8 * position, 8)
+                    assert so_far is not None
+                    if not greatest:
+                        b.write(each, b.binary(Op.ADD, so_far, part))
+                        continue
+                    with b.if_(Compare(Relation.UGT, part, so_far)):
+                        b.write(each, part)
+    return [b.read_final(each) for each in totals]
+
+
+def length(s: Scope, node: ast.Map) -> Value:
+    """`len(@map)`: the number of its entries, which the kernel counts by going over them."""
+    table = s.script.maps.table(node)
+    if table is None:
+        return Unknown(s.p)
+    if table.key_type is None:
+        raise s.error(f"{table.name} has no keys: len() counts the entries of a map that has", node)
+    pointer = table.pointer() if isinstance(table, Gathered) else table
+    return Integer(count_entries(s.p, pointer, f"len({table.name})"), signed=True)
 
 
 def has_entry(s: Scope, node: Target) -> Test | None:
@@ -119,11 +155,8 @@ def has_entry(s: Scope, node: Target) -> Test | None:
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return None
-    if isinstance(table, Gathered):
-        raise s.error(
-            f"{table.name} is filled by {table.value_type.kind}(): has_key() of it is not supported yet", node
-        )
-    entry = table._find(s.p, operand_of(s, key))
+    find = table.find if isinstance(table, Gathered) else table._find
+    entry = find(s.p, operand_of(s, key))
     return Compare(Relation.NE, entry, s.p.b.const(0), null_check=True)
 
 

@@ -11,6 +11,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.dataclass import dataclass
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
 
 #: Types whose values are one number.
 _SCALARS = (Number, Boolean, Address, KernelStack, KernelSymbol, Timestamp, Username)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value in a slot that nobody changes any more."""
+
+    type: ValueType
+    slot: ir.Slot
+
+    def read(self, p: ProgramBuilder) -> Value:
+        """The value, in the function that is being built."""
+        return read_stored(p, self.type, Lvalue(slot=self.slot, owner="an entry", writable=False))
 
 
 class Storage:
