@@ -48,7 +48,7 @@ _ARGUMENT = re.compile(r"s?arg(\d)")
 def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     """The value of a builtin; None if it is none."""
     name = node.name.removeprefix("__builtin_")
-    build = _BUILTINS.get(name)
+    build = BUILTINS.get(name)
     if build is not None:
         return build(s, node)
     found = _ARGUMENT.fullmatch(name)
@@ -138,6 +138,16 @@ def probe_text(s: Scope) -> str:
     return point.text
 
 
+#: Kinds of probes that bpftrace calls so.
+_SPECIAL = ("BEGIN", "END")
+
+
+def _probe_type(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    """`probetype`: the kind of probe."""
+    kind = s.point.provider
+    return literal_text(("special" if kind.upper() in _SPECIAL else kind).encode())
+
+
 def _retval(s: Scope, node: ast.Identifier) -> Value:
     p, attach = s.p, s.p.attach
     if isinstance(attach, Fexit):
@@ -216,7 +226,7 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
     return constant(s.p, s.p.target.possible_cpus)
 
 
-_BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
+BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "pid": _intrinsic("pid"),
     "tid": _intrinsic("tid"),
     "uid": _intrinsic("uid"),
@@ -233,6 +243,7 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "username": _username,
     "func": _func,
     "probe": _probe,
+    "probetype": _probe_type,
     "retval": _retval,
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),

@@ -287,7 +287,7 @@ def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
     test = condition(s, node.test) if first is None else first.truth(s.p)
     if test is None:
         raise s.error("this is neither true nor false", node.test)
-    name = f"?{node.start}"
+    name = s.script.name_of(node)
     found = True
     with b.if_(test):
         value = first if node.then is None else perform(s, node.then)

@@ -10,6 +10,7 @@ from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate import arithmetic, maps
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
+from pyebpf.bpftrace.translate.builtins import BUILTINS, builtin
 from pyebpf.bpftrace.translate.expressions import (
     as_integer,
     evaluate,
@@ -34,17 +35,26 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
 
 
+def is_function(name: str) -> bool:
+    """Whether the language has a function of a name, supported or not."""
+    return any(name in each for each in (_FUNCTIONS, TEXTS, AGGREGATIONS, _LATER, BUILTINS))
+
+
 def call(s: Scope, node: ast.Call) -> Value | None:
     """A call."""
     build = _FUNCTIONS.get(node.name) or TEXTS.get(node.name)
     if build is not None:
         return build(s, node)
+    if not node.arguments:
+        found = builtin(s, ast.Identifier(node.start, node.end, node.name))
+        if found is not None:
+            return found
     if node.name in AGGREGATIONS:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in _LATER:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
-    if any(isinstance(each, ast.Macro | ast.Function) and each.name == node.name for each in s.script.program.items):
-        raise s.error("macros and functions of a script are not supported yet: write it out", node)
+    if any(isinstance(each, ast.Function) and each.name == node.name for each in s.script.program.items):
+        raise s.error("functions of a script are not supported yet: write a macro", node)
     raise s.error(f"there is no function {node.name}(){closest(node.name, [*_FUNCTIONS, *TEXTS, *AGGREGATIONS])}", node)
 
 

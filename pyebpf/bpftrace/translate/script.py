@@ -13,7 +13,7 @@ from pyebpf.dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.bpftrace.ast import MapDeclaration, Program
+    from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
@@ -54,6 +54,11 @@ class Script:
         #: Whether it may run commands and send signals.
         self.unsafe = False
         self.defines = _defines(program)
+        self._names: dict[int, int] = {}
+
+    def name_of(self, node: Node) -> str:
+        """The name of the variable of a node with a value: macros have put one node's text into several places."""
+        return f"?{self._names.setdefault(id(node), len(self._names))}"
 
 
 def _settings(program: Program) -> Settings:
