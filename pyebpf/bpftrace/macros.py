@@ -23,7 +23,7 @@ MAX_CHAIN = 50
 #: Levels of a tree with macros at most.
 MAX_HEIGHT = MAX_LEVELS + 100
 #: Nodes that are put in at most: a chain of macros can double at each link.
-MAX_NODES = 50_000
+MAX_NODES = 20_000
 
 
 class _Part(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyebpf.dataclass import dataclass
-from pyebpf.types import S32, S64, U8, U32, U64, BytesType, CharArray, TupleType
+from pyebpf.types import INTEGERS, S32, S64, U8, U32, U64, ArrayType, BytesType, CharArray, TupleType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -135,6 +135,50 @@ class Tuple(ValueType):
         """The parts as text."""
         assert isinstance(value, tuple)
         return [part.text(each, names) for part, each in zip(self.parts, value, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Record(ValueType):
+    """Values side by side, by names."""
+
+    names: tuple[str, ...]
+    parts: tuple[ValueType, ...]
+
+    name: ClassVar[str] = "a record"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([part.storage for part in self.parts])
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, tuple)
+        parts = zip(self.names, self.parts, value, strict=True)
+        return f"{{ {', '.join([f'.{name} = {part.text(each, names)}' for name, part, each in parts])} }}"
+
+
+@dataclass(frozen=True, slots=True)
+class Array(ValueType):
+    """Values of one type, as close together as C puts them."""
+
+    element: ValueType
+    length: int
+
+    name: ClassVar[str] = "an array"
+
+    @property
+    def storage(self) -> Type:
+        return ArrayType(natural(self.element), self.length)
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, list | tuple)
+        return f"[{','.join([self.element.text(each, names) for each in value])}]"
+
+
+def natural(type_: ValueType) -> Type:
+    """The memory of a value in an array: a number has its own size there."""
+    if isinstance(type_, Number):
+        return INTEGERS[f"{'s' if type_.signed else 'u'}{8 * type_.size}"]
+    return type_.storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ class Scope:
         #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
         self.map_loops: list[ForEachLoop] = []
         self.bound: dict[str, tuple[Stored, ...]] = {}
+        #: Whether what is built is only asked about, in code that nothing comes to.
+        self.asking = False
         #: The first place where a variable is read that nothing has been assigned to.
         self.unknown: CompileError | None = None
 

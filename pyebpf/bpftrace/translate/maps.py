@@ -8,7 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate import arithmetic
-from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, is_unknown, read_stored
+from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, arranged, is_unknown, read_stored
 from pyebpf.bpftrace.value_types import Aggregate, Number
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.loops import range_loop
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
 
@@ -56,9 +57,9 @@ def _is_unknown_key(key: Value | None) -> bool:
     return key is not None and is_unknown(key)
 
 
-def operand_of(s: Scope, key: Value | None) -> Any:
-    """The builder's operand for a key."""
-    return NO_KEY if key is None else key.operand(s.p)
+def operand_of(s: Scope, key: Value | None, type_: ValueType | None) -> Any:
+    """The builder's operand for a key of a map with keys of a type."""
+    return NO_KEY if key is None else arranged(key, type_).operand(s.p)
 
 
 def read(s: Scope, node: Target) -> Value:
@@ -69,7 +70,7 @@ def read(s: Scope, node: Target) -> Value:
         return Unknown(s.p)
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
-    entry = table._find(s.p, operand_of(s, key))
+    entry = table._find(s.p, operand_of(s, key, table.key_type))
     return entry_value(s, table, entry)
 
 
@@ -123,7 +124,7 @@ def _combined(s: Scope, table: Gathered, key: Value | None) -> list[ir.Value]:
     handle = b.emit(Op.MAP, symbol=p.use_map(spec))
     with temporary(p, spec.key.size) as slot:
         place = b.slot_address(slot)
-        p.store_value(place, 0, spec.key, operand_of(s, key))
+        p.store_value(place, 0, spec.key, operand_of(s, key, table.key_type))
         with range_loop(p, 0, p.target.possible_cpus, 1, totals) as (_, cpu):
             entry = b.call(MAP_LOOKUP_PERCPU_ELEM, handle, place, cpu.value, result=Register.POINTER)
             with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
@@ -156,7 +157,7 @@ def has_entry(s: Scope, node: Target) -> Test | None:
     if table is None or _is_unknown_key(key):
         return None
     find = table.find if isinstance(table, Gathered) else table._find
-    entry = find(s.p, operand_of(s, key))
+    entry = find(s.p, operand_of(s, key, table.key_type))
     return Compare(Relation.NE, entry, s.p.b.const(0), null_check=True)
 
 
@@ -171,7 +172,7 @@ def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
     s.script.maps.note_value(map_of(node), value.type)
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Table) and not _is_unknown_key(key):
-        table.set_item(s.p, operand_of(s, key), value.operand(s.p))
+        table.set_item(s.p, operand_of(s, key, table.key_type), arranged(value, table.value_type).operand(s.p))
 
 
 def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:
@@ -181,7 +182,7 @@ def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Gathered) and not _is_unknown_key(key):
         number = Int(value.value, S64 if value.signed else U64)
-        table.add_to(s.p, operand_of(s, key), number)
+        table.add_to(s.p, operand_of(s, key, table.key_type), number)
 
 
 def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: str = "") -> Value | None:
@@ -202,7 +203,7 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
         raise s.error(
             f"{table.name} is filled by {table.value_type.kind}() elsewhere: write that here, too, or count by ++", node
         )
-    at = operand_of(s, key)
+    at = operand_of(s, key, table.key_type)
     if isinstance(table.value_type, Number) and operator in ("+", "-", "|", "&", "^") and not wanted:
         if operator == "-":
             table.augment_item(s.p, at, "+", Int(s.p.b.emit(Op.NEG, value.value), S64))
@@ -233,7 +234,7 @@ def delete(s: Scope, node: ast.Map, key: Value | None) -> Value:
     handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
     with temporary(p, spec.key.size) as slot:
         place = p.b.slot_address(slot)
-        p.store_value(place, 0, spec.key, operand_of(s, key))
+        p.store_value(place, 0, spec.key, operand_of(s, key, table.key_type))
         failed = p.b.emit(Op.SEXT, p.b.call(MAP_DELETE_ELEM, handle, place), size=4)
     p.b.invalidate_origin(spec.name, f"delete() on {spec.name}")
     return Condition(Compare(Relation.EQ, failed, p.b.const(0)))

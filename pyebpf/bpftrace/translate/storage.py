@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Special, read_stored
+from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Special, arranged, read_stored
 from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -67,6 +67,14 @@ class Storage:
         """The type of a variable; None if nothing was assigned to it."""
         return self._types.get(name)
 
+    def declare(self, name: str) -> None:
+        """Make a variable nothing again."""
+        p, type_ = self._p, self._types.get(name)
+        if name in self._numbers:
+            p.b.write(self._numbers[name], p.b.const(0))
+        elif type_ is not None:
+            zero(p, p.b.slot_address(self._slots[name]), 0, self._slots[name].size)
+
     def read(self, name: str) -> Value:
         """The value of a variable now."""
         p, type_ = self._p, self._types[name]
@@ -88,6 +96,7 @@ class Storage:
         p, type_ = self._p, self._types.get(name)
         if type_ is None:
             return
+        value = arranged(value, type_)
         if name in self._numbers:
             p.b.write(self._numbers[name], to_int(p, value.operand(p)).value)
         else:
