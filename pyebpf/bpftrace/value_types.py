@@ -33,6 +33,12 @@ class Names(Protocol):
     def user(self, number: int) -> str:
         """The name of a user."""
 
+    def cgroup_path(self, number: int, pattern: str) -> str:
+        """The paths of a group of processes, in the hierarchies whose names match."""
+
+    def number_name(self, kind: str, number: int) -> str:
+        """The name of an error, a signal or a system call, by the function that asks for it."""
+
     def time(self, layout: str, nanoseconds: int) -> str:
         """A time of the boot clock, as strftime(3) lays it out."""
 
@@ -277,6 +283,55 @@ class Timestamp(ValueType):
     def text(self, value: object, names: Names) -> str:
         assert isinstance(value, int)
         return names.time(self.layout, value)
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupPath(ValueType):
+    """The number of a group of processes that is shown as its path."""
+
+    pattern: str
+
+    name: ClassVar[str] = "a path of a cgroup"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.cgroup_path(value, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberName(ValueType):
+    """A number that is shown as a name; `kind` is the function that made it, such as `strerror`."""
+
+    kind: str
+
+    name: ClassVar[str] = "a name of a number"
+
+    @property
+    def storage(self) -> Type:
+        return S64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.number_name(self.kind, value)
+
+
+@dataclass(frozen=True, slots=True)
+class MacAddress(ValueType):
+    """The address of a network device, six bytes."""
+
+    name: ClassVar[str] = "a MAC address"
+
+    @property
+    def storage(self) -> Type:
+        return BytesType(6)
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        assert isinstance(value, bytes)
+        return value.hex(":").upper()
 
 
 #: Linux's numbers of address families (include/linux/socket.h).

@@ -29,6 +29,7 @@ from pyebpf.uapi.helper_ids import (
     GET_CURRENT_TASK,
     GET_NUMA_NODE_ID,
     GET_PRANDOM_U32,
+    JIFFIES64,
     KTIME_GET_BOOT_NS,
 )
 
@@ -226,6 +227,16 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
     return constant(s.p, s.p.target.possible_cpus)
 
 
+def _call(s: Scope, node: ast.Identifier) -> Value:
+    """A function that is called without parentheses, too."""
+    from pyebpf.bpftrace.ast import Call
+    from pyebpf.bpftrace.translate.machine import MACHINE
+
+    found = MACHINE[node.name](s, Call(node.start, node.end, node.name, ()))
+    assert found is not None
+    return found
+
+
 BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "pid": _intrinsic("pid"),
     "tid": _intrinsic("tid"),
@@ -243,9 +254,11 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "username": _username,
     "func": _func,
     "probe": _probe,
+    "jiffies": _helper(JIFFIES64),
     "probetype": _probe_type,
     "retval": _retval,
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
+    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

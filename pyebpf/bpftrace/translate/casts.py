@@ -156,7 +156,7 @@ def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:
         low = value.literal & ((1 << 8 * type_.size) - 1)
         literal = low - (1 << 8 * type_.size) if type_.signed and low >> (8 * type_.size - 1) else low
         found = Integer(p.b.const(literal), signed=type_.signed, size=type_.size)
-        found.literal = literal
+        found.literal, found.sure = literal, value.sure
         return found
     if type_.size == 8:
         return Integer(value.value, signed=type_.signed)

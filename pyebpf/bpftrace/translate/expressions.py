@@ -24,7 +24,7 @@ from pyebpf.bpftrace.translate.values import (
     of_entity,
     target_of,
 )
-from pyebpf.builder.ssa.conditions import Test, negate
+from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
 
 
@@ -222,10 +223,24 @@ def _both_or_either(s: Scope, node: ast.Binary) -> Value:
     answer = b.variable(hint="both" if node.operator == "&&" else "either")
     b.write(answer, b.const(int(node.operator == "||")))
     first = condition(s, node.left)
+    if isinstance(first, Always):
+        if first.holds is (node.operator == "||"):
+            b.read_final(answer)
+            return Condition(first)
+        second = condition(s, node.right)
+        if isinstance(second, Always):
+            b.read_final(answer)
+            return Condition(second)
+        b.write(answer, b.truth_value(second))
+        return _decided(s, answer)
     with b.if_(first if node.operator == "&&" else negate(first)):
         b.write(answer, b.truth_value(condition(s, node.right)))
-    found = b.read_final(answer)
-    b.assume_bounds(found, 0, 1)
+    return _decided(s, answer)
+
+
+def _decided(s: Scope, answer: Variable) -> Condition:
+    found = s.p.b.read_final(answer)
+    s.p.b.assume_bounds(found, 0, 1)
     return Condition(arithmetic.is_set(s.p, found))
 
 
@@ -401,13 +416,32 @@ def _block(s: Scope, node: ast.Block) -> Value | None:
     return None if node.value is None else perform(s, node.value)
 
 
-def _if(s: Scope, node: ast.If) -> None:
-    b = s.p.b
-    with b.if_(condition(s, node.test)):
-        perform(s, node.then)
+def _comptime(s: Scope, node: ast.Comptime) -> Value:
+    """`comptime value`: one that is known when the script is compiled."""
+    value = evaluate(s, node.value)
+    known = isinstance(value, Condition) and isinstance(value.test, Always)
+    known = known or (isinstance(value, Integer) and value.literal is not None)
+    if not known and not (isinstance(value, Text) and isinstance(value.source, bytes)):
+        raise s.error("this is not known when the script is compiled", node)
+    return value
+
+
+def _if(s: Scope, node: ast.If) -> Value | None:
+    """`if`; as a value, that of the block that was run, which a variable of no name holds."""
+    b, name = s.p.b, s.script.name_of(node)
+    test = condition(s, node.test)
+    if isinstance(test, Always):
+        # The other block is never run, and may hold what is right elsewhere only.
+        taken = node.then if test.holds else node.otherwise
+        return None if taken is None else perform(s, taken)
+    with b.if_(test):
+        found = _note(s, name, perform(s, node.then), node)
     if node.otherwise is not None:
         with b.else_():
-            perform(s, node.otherwise)
+            found = _note(s, name, perform(s, node.otherwise), node) and found
+    if not found or node.otherwise is None:
+        return None
+    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
 
 
 _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
@@ -435,10 +469,10 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.Call: _call,
     ast.Block: _block,
     ast.If: _if,
+    ast.Comptime: _comptime,
 }
 _NAMES: dict[type[ast.Expression], str] = {
     ast.AddressOf: "the address of a variable",
     ast.TypeOf: "typeof()",
     ast.TypeInfo: "typeinfo()",
-    ast.Comptime: "comptime",
 }

@@ -20,7 +20,7 @@ from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
-from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -59,7 +59,30 @@ def _expression(s: Scope, node: ast.ExpressionStatement) -> None:
     if isinstance(value, ast.Increment) and not isinstance(value.target, ast.Variable):
         maps.augment(s, value.target, value.operator[0], _one(s))
         return
+    if isinstance(value, ast.If):
+        _if(s, value)
+        return
     perform(s, value)
+
+
+def _if(s: Scope, node: ast.If) -> None:
+    """`if` whose value nobody takes."""
+    b, test = s.p.b, condition(s, node.test)
+    if isinstance(test, Always):
+        _branch(s, node.then if test.holds else node.otherwise)
+        return
+    with b.if_(test):
+        _branch(s, node.then)
+    if node.otherwise is not None:
+        with b.else_():
+            _branch(s, node.otherwise)
+
+
+def _branch(s: Scope, node: ast.Block | ast.If | None) -> None:
+    if isinstance(node, ast.If):
+        _if(s, node)
+    elif node is not None:
+        run_block(s, node)
 
 
 def _one(s: Scope) -> Integer:

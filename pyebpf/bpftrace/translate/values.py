@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.value_types import Address, Array as ArrayType, Boolean, Number, Record, String, Tuple, ValueType
-from pyebpf.builder.ssa.conditions import Compare, Test
+from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, integer_type
@@ -49,10 +49,15 @@ class Value:
 
 
 class Integer(Value):
-    """A number, in 64 bits; `literal` where the script wrote it, or computed it of such."""
+    """A number, in 64 bits; `literal` where the script wrote it, or computed it of such.
 
-    def __init__(self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8) -> None:
-        self.value, self.signed, self.literal = value, signed, literal
+    A literal that comes of an `Unknown` value is not `sure`: nothing is decided by it.
+    """
+
+    def __init__(
+        self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8, sure: bool = True
+    ) -> None:
+        self.value, self.signed, self.literal, self.sure = value, signed, literal, sure
         self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum, size)
 
     def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
@@ -61,12 +66,15 @@ class Integer(Value):
     def number(self, p: ProgramBuilder) -> ir.Value:  # noqa: ARG002 - the interface's
         return self.value
 
+    def truth(self, p: ProgramBuilder) -> Test | None:
+        return Always(self.literal != 0) if self.literal is not None and self.sure else super().truth(p)
+
 
 class Unknown(Integer):
     """A value of a map or variable that nothing has given a type so far: what is built with it is not the last."""
 
     def __init__(self, p: ProgramBuilder) -> None:
-        super().__init__(p.b.const(0), signed=True, literal=0)
+        super().__init__(p.b.const(0), signed=True, literal=0, sure=False)
 
 
 class Condition(Value):
