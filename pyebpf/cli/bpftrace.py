@@ -65,6 +65,7 @@ def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, o
     while rest and rest[0].startswith("-") and rest[0] != "-":
         option = rest.pop(0)
         if option == "--":
+            given["marked"] = True
             break
         if option in _FLAGS:
             given[_FLAGS[option]] = True
@@ -84,7 +85,7 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
     if given.get("help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
-    if rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
+    if "marked" not in given and rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
         raise UsageError(
             program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
         )

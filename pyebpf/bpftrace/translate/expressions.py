@@ -344,9 +344,10 @@ def _field(s: Scope, node: ast.FieldAccess) -> Value:
     if entity is None or isinstance(entity, KernelArray):
         raise s.error(f"this is {value.type.name}, which has no field {node.name}: cast it to a struct", node)
     if entity.type.id < 0:
-        offset, type_ = s.script.structs.member(entity.type, node.name, node)
-        found = value_at(s.p, entity.address, entity.offset + offset, type_, trusted=False, space=entity.space)
-        return wrapped(s, found, node)
+        member, place = s.script.structs.member(entity.type, node.name, node), entity.offset
+        found = value_at(s.p, entity.address, place + member.offset, member.type, trusted=False, space=entity.space)
+        value = wrapped(s, found, node)
+        return casts.bit_field(s, as_integer(s, value, node), member) if member.bits else value
     return wrapped(s, entity.attribute(s.p, node.name), node)
 
 
@@ -394,9 +395,19 @@ def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
 
 
 def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
-    if not isinstance(node.operand, ast.TypeName):
+    operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
+    if not isinstance(operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
-    return constant(s.p, s.p.target.struct_member(casts.c_name(node.operand), ".".join(node.path)).offset)
+    own = s.script.structs.find(s.p.target, operand.name) if operand.keyword else None
+    if own is not None:
+        type_, offset = own.type, 0
+        for name in node.path:
+            if type_.id >= 0:
+                raise s.error(f"{type_.c_name} has no members that the script defines: take the offset of it", node)
+            member = s.script.structs.member(type_, name, node)
+            type_, offset = member.type, offset + member.offset
+        return constant(s.p, offset)
+    return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
 
 
 # -- calls, blocks -----------------------------------------------------------------------------------------------------

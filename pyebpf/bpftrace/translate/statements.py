@@ -22,9 +22,7 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
-from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,10 +144,21 @@ def _unroll(s: Scope, node: ast.Unroll) -> None:
 
 
 def _while(s: Scope, node: ast.While) -> None:
+    def iteration(loop: Loop) -> None:
+        with s.p.b.if_(condition(s, node.test)):
+            _turn(s, node.body, loop)
+        with s.p.b.else_():
+            s.p.b.break_(loop)
+
+    _repeat(s, iteration)
+
+
+def _repeat(s: Scope, iteration: Callable[[Loop], None]) -> None:
+    """A loop that `iteration` leaves; one that goes on is cut off, and counted as a drop."""
     p, b = s.p, s.p.b
     if p.target.has("isa:may_goto"):
         with limited_loop(p) as loop:
-            _iteration(s, node, loop)
+            iteration(loop)
         return
     counter = b.variable(hint="iteration")
     b.write(counter, b.const(0))
@@ -163,7 +172,7 @@ def _while(s: Scope, node: ast.While) -> None:
         count_drop(p, CUT_OFF)
         b.jump(left)
         b.start(inside)
-        _iteration(s, node, Loop(left, again))
+        iteration(Loop(left, again))
         b.jump(again)
         b.start(again)
         if b.reachable:
@@ -172,14 +181,10 @@ def _while(s: Scope, node: ast.While) -> None:
     b.forget(counter)
 
 
-def _iteration(s: Scope, node: ast.While, loop: Any) -> None:
-    b = s.p.b
-    with b.if_(condition(s, node.test)):
-        s.loops.append(loop)
-        run_block(s, node.body)
-        s.loops.pop()
-    with b.else_():
-        b.break_(loop)
+def _turn(s: Scope, body: ast.Block, loop: Loop) -> None:
+    s.loops.append(loop)
+    run_block(s, body)
+    s.loops.pop()
 
 
 def _for(s: Scope, node: ast.For) -> None:
@@ -187,20 +192,28 @@ def _for(s: Scope, node: ast.For) -> None:
         for_map(s, node, node.over)
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
-    p = s.p
-    low, high = (
-        each.literal if each.literal is not None else Int(each.value, S64 if each.signed else U64)
-        for each in (first, stop)
-    )
-    if not isinstance(high, int):
-        raise s.error(
-            "the end of a loop's range is to be known when the script is compiled: not supported yet", node.over
-        )
-    with range_loop(p, low, high, 1) as (loop, index):
-        assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
-        s.loops.append(loop)
-        run_block(s, node.body)
-        s.loops.pop()
+    b, name = s.p.b, node.variable.name
+    if first.literal is not None and stop.literal is not None:
+        with range_loop(s.p, first.literal, stop.literal, 1) as (known, index):
+            assign_variable(s, name, Integer(index.value, signed=True), node.variable)
+            _turn(s, node.body, known)
+        return
+    following = b.variable(hint=name)
+    b.write(following, first.value)
+
+    def iteration(loop: Loop) -> None:
+        now = b.read(following)
+        if now is None:  # nothing comes here
+            now = b.const(0)
+        with b.if_(Compare(Relation.SLT, now, stop.value)):
+            b.write(following, b.binary(Op.ADD, now, b.const(1)))
+            assign_variable(s, name, Integer(now, signed=True), node.variable)
+            _turn(s, node.body, loop)
+        with b.else_():
+            b.break_(loop)
+
+    _repeat(s, iteration)
+    b.forget(following)
 
 
 def _break(s: Scope, node: ast.Break) -> None:

@@ -20,7 +20,21 @@ class Layout:
 
     type: KernelType
     align: int
-    members: dict[str, tuple[int, KernelType]]
+    members: dict[str, Member]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member: its place in bytes and its type; of a bit-field also its first bit there, and how many it has."""
+
+    offset: int
+    type: KernelType
+    bit: int = 0
+    bits: int = 0
+
+    def moved(self, distance: int) -> Member:
+        """The same in a struct that the one that it is of stands in."""
+        return Member(self.offset + distance, self.type, self.bit, self.bits)
 
 
 class Structs:
@@ -30,6 +44,8 @@ class Structs:
         self._source: Source = program.source
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
+        self._open: set[str] = set()
+        self._count = 0
         depth = 0
         for each in program.definitions:
             if isinstance(each, ast.Directive):
@@ -43,11 +59,15 @@ class Structs:
             node = self._nodes.get(name)
             if node is None:
                 return None
-            self._layouts[name] = self._laid_out(target, node, -1 - len(self._layouts))
+            if name in self._open:
+                raise self._source.error(f"{node.keyword} {name} contains itself: let it have a pointer", node)
+            self._open.add(name)
+            self._layouts[name] = self._laid_out(target, node, name)
+            self._open.discard(name)
         return self._layouts[name]
 
-    def member(self, type_: KernelType, name: str, node: ast.Node) -> tuple[int, KernelType]:
-        """The offset and the type of a member of a type with such an id."""
+    def member(self, type_: KernelType, name: str, node: ast.Node) -> Member:
+        """A member of a type with such an id."""
         found = self._layouts[type_.name].members.get(name)
         if found is None:
             raise self._source.error(
@@ -55,29 +75,63 @@ class Structs:
             )
         return found
 
-    def _laid_out(self, target: Target, node: ast.Struct, number: int) -> Layout:
-        members: dict[str, tuple[int, KernelType]] = {}
-        offset = size = 0
+    def _laid_out(self, target: Target, node: ast.Struct, name: str) -> Layout:
+        self._count += 1
+        number = -self._count
+        members: dict[str, Member] = {}
+        packed = any("packed" in each for each in node.attributes)
+        position = size = 0  # in bits
         alignment = 1
         for each in node.members:
-            if each.bits is not None or isinstance(each.type, ast.Struct | ast.Enum) or not each.name:
-                raise self._source.error("bit-fields and nested definitions are not supported yet in structs", each)
-            type_, align = self._type(target, each.type)
+            type_, align = self._member_type(target, each)
             if not align:
                 # A struct of the kernel's: BTF tells no alignment, and any fits a multiple of 8.
-                if offset % 8:
+                if position % 64 and not packed:
                     raise self._source.error(
                         f"the alignment of {type_.c_name} is not known: put it at a multiple of 8 bytes", each
                     )
                 align = 1 if type_.size % 8 else 8
-            offset = 0 if node.keyword == "union" else -(-offset // align) * align
-            members[each.name] = offset, type_
-            offset += type_.size
-            size, alignment = max(size, offset), max(alignment, align)
-        if "packed" in node.attributes:
-            raise self._source.error("packed structs are not supported yet", node)
-        made = KernelType(node.keyword, -(-size // alignment) * alignment, node.name, id=number)
-        return Layout(made, alignment, members)
+            if packed:
+                align = 1
+            if node.keyword == "union":
+                position = 0
+            if each.bits is not None:
+                found, position = self._bit_field(each, type_, position, packed=packed)
+            else:
+                position = -(-position // (8 * align)) * 8 * align
+                found = Member(position // 8, type_)
+                position += 8 * type_.size
+            if each.name:
+                members[each.name] = found
+            elif isinstance(each.type, ast.Struct):
+                inner = self._layouts[type_.name].members
+                members |= {key: member.moved(found.offset) for key, member in inner.items()}
+            size = max(size, position)
+            alignment = max(alignment, align if each.name or each.bits is None else 1)
+        size = -(-size // (8 * alignment)) * alignment
+        return Layout(KernelType(node.keyword, size, name, id=number), alignment, members)
+
+    def _bit_field(self, node: ast.Member, type_: KernelType, position: int, *, packed: bool) -> tuple[Member, int]:
+        """A member of some bits, and the bit behind it: it lies within one unit of its type."""
+        bits = node.bits.value if isinstance(node.bits, ast.Integer) else -1
+        unit = 8 * type_.size
+        if packed or type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
+            raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number, in a struct not packed", node)
+        if not bits or position // unit != (position + bits - 1) // unit:
+            position = -(-position // unit) * unit
+        return Member(position // unit * type_.size, type_, position % unit, bits), position + bits
+
+    def _member_type(self, target: Target, node: ast.Member) -> tuple[KernelType, int]:
+        """A member's type, which may be defined right there, and its alignment."""
+        if isinstance(node.type, ast.Enum):
+            return KernelType("int", 4, "unsigned int"), 4
+        if isinstance(node.type, ast.Struct):
+            name = node.type.name or f"(anonymous {self._count})"
+            if name in self._nodes or name in self._layouts:
+                raise self._source.error(f"there is a {node.type.keyword} {name} already", node)
+            found = self._layouts[name] = self._laid_out(target, node.type, name)
+            return found.type, found.align
+        return self._type(target, node.type)
 
     def _type(self, target: Target, node: ast.Type) -> tuple[KernelType, int]:
         """A member's type, and its alignment; 0 if that is not known."""
