@@ -78,6 +78,16 @@ class Number(ValueType):
 
 
 @dataclass(frozen=True, slots=True)
+class Enumeration(Number):
+    """An integer of an enum of the script's, shown by the name of a constant where there is one."""
+
+    constants: tuple[tuple[int, str], ...] = ()
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        return next((name for number, name in self.constants if number == value), str(value))
+
+
+@dataclass(frozen=True, slots=True)
 class Boolean(ValueType):
     """The result of a comparison."""
 

@@ -58,6 +58,9 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     defined = s.script.defines.get(node.name)
     if defined is not None:
         return _defined(s, node, defined)
+    found = s.script.enums.constant(s, node.name)
+    if found is not None:
+        return found
     if node.name in CONSTANTS:
         return constant(s.p, CONSTANTS[node.name])
     try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.tables import MAX_KEYS
+from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
 from pyebpf.bpftrace.translate.structs import Structs
 from pyebpf.dataclass import dataclass
@@ -52,6 +53,7 @@ class Script:
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
         self.structs = Structs(program)
+        self.enums = Enums(program)
         #: The process that the script is about; None: all.
         self.pid: int | None = None
         #: Whether it may run commands and send signals.

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.value_types import Address, Array as ArrayType, Boolean, Number, Record, String, Tuple, ValueType
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Array as ArrayType,
+    Boolean,
+    Enumeration,
+    Number,
+    Record,
+    String,
+    Tuple,
+    ValueType,
+)
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
@@ -211,6 +221,14 @@ def constant(p: ProgramBuilder, literal: int) -> Integer:
     return Integer(p.b.const(literal), signed=literal <= S64.maximum, literal=literal)
 
 
+def of_number(type_: Number, value: ir.Value) -> Integer:
+    """A number of a type: one of an enum keeps the names."""
+    found = Integer(value, signed=type_.signed, size=type_.size)
+    if isinstance(type_, Enumeration):
+        found.type = type_
+    return found
+
+
 def literal_text(data: bytes) -> Text:
     """A text that is known, up to its first NUL."""
     data = data.partition(b"\0")[0]
@@ -255,8 +273,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
     """A value of a type from memory that nobody changes any more."""
     address, offset = lvalue.address(p)
     match type_:
-        case Number(signed, _, bytes_):
-            return Integer(p.b.load(address, offset, 8), signed=signed, size=bytes_)
+        case Number():
+            return of_number(type_, p.b.load(address, offset, 8))
         case Boolean():
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space):
