@@ -143,3 +143,21 @@ def test_a_wrong_enum_is_refused_at_its_place(enum: str, marked: str, message: s
     where = caught.value.location
     assert where is not None
     assert where.text[where.column : where.end_column] == marked
+
+
+def test_structs_lead_to_others_of_their_kind() -> None:
+    """A list: each entry has the address of the next one, whose size is known."""
+    second: list[int] = []
+
+    def events(kernel: Simulation) -> None:
+        second.append(kernel.user(pack("<QQI4x", 0, 0, 9)))
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=pack("<QQI4x", second[0], second[0] - 32, 7))
+
+    text = printed(
+        "struct entry { struct entry *next; struct other *far; u32 n; }; struct other { char x[32]; u32 y; }; "
+        f"{OPEN} {{ $e = (struct entry *)args.filename; "
+        'printf("%d %d %d %d", $e.n, $e.next.n, $e.next.next == 0, ($e.next + 1) - $e.next); '
+        "$f = $e.far; print(sizeof(*$f)); print($f.y); }",
+        events,
+    )
+    assert text == "7 9 1 2436\n0\n"

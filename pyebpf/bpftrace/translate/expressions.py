@@ -24,6 +24,7 @@ from pyebpf.bpftrace.translate.values import (
     of_entity,
     target_of,
 )
+from pyebpf.bpftrace.value_types import Address
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
@@ -158,6 +159,8 @@ def wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
     found = of_entity(s.p, entity, s.script.settings.max_strlen)
     if found is None:
         raise s.error("values of this type are not supported yet", node)
+    if isinstance(found, Reference):
+        found.type = Address(s.script.structs.resolved(s.p.target, found.type.target), found.type.space)
     return found
 
 

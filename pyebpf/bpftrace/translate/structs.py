@@ -10,8 +10,13 @@ from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from pyebpf.bpftrace.source import Source
     from pyebpf.target import Target
+    from pyebpf.types import CharFactory, IntType
+
+    Pointed: TypeAlias = KernelType | IntType | CharFactory | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,10 @@ class Member:
     def moved(self, distance: int) -> Member:
         """The same in a struct that the one that it is of stands in."""
         return Member(self.offset + distance, self.type, self.bit, self.bits)
+
+
+#: The id of a struct of the script's that a pointer leads to.
+_LATER = -(1 << 31)
 
 
 class Structs:
@@ -65,6 +74,14 @@ class Structs:
             self._layouts[name] = self._laid_out(target, node, name)
             self._open.discard(name)
         return self._layouts[name]
+
+    def resolved(self, target: Target, type_: Pointed) -> Pointed:
+        """The target of a pointer, a struct of the script's with its size."""
+        if not isinstance(type_, KernelType) or type_.id != _LATER:
+            return type_
+        found = self.find(target, type_.name)
+        assert found is not None
+        return found.type
 
     def member(self, type_: KernelType, name: str, node: ast.Node) -> Member:
         """A member of a type with such an id."""
@@ -166,8 +183,8 @@ class Structs:
         if isinstance(node, ast.TypeName) and node.name == "void":
             return KernelType("void", 0, "void")
         if isinstance(node, ast.TypeName) and node.keyword and node.name in self._nodes:
-            found = self._layouts.get(node.name)
-            return found.type if found is not None else KernelType("void", 0, "void")
+            # It may contain what is being laid out: its size is asked for where a pointer to it is used.
+            return KernelType(self._nodes[node.name].keyword, 0, node.name, id=_LATER)
         try:
             return self._type(target, node)[0]
         except NotFound:
