@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Printer:
-    """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text."""
+    """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text.
+
+    `complain` writes to standard error.
+    """
 
     def __init__(
         self,
@@ -22,10 +25,11 @@ class Printer:
         names: Names,
         cat: Callable[[str], str],
         system: Callable[[str], str],
+        complain: Callable[[str], object],
     ) -> None:
         self._tables = tables
         self.names = names
-        self._cat, self._system = cat, system
+        self._cat, self._system, self._complain = cat, system, complain
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
 
@@ -45,6 +49,10 @@ class Printer:
     def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
         assert action.format is not None
         return action.format.apply(values, action.types, self.names)
+
+    def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
+        self._complain(f"{action.text}{self._do_printf(action, values)}".rstrip("\n"))
+        return ""
 
     def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
         return f"{action.types[0].text(values[0], self.names)}\n"
