@@ -56,6 +56,10 @@ class Limits:
     stalled_time: float = 60.0  # the same of the events
     lingering_time: float = 1.0  # in which the other side closes after the answer
     keep_alive: float = 15.0
+    # At the end: in which viewers have taken all events, in which answers are there, and the next request begins.
+    last_events_time: float = 1.0
+    last_answer_time: float = 5.0
+    grace: float = 0.3
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._ending = False
-        self._ends_at = 0.0
+        self._ended_at = 0.0
         self._paused_until = 0.0
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
@@ -116,9 +120,9 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def close(self, patience: float = 1.0) -> None:
-        """Let viewers have what there is to have, for so many seconds at most, and close everything."""
-        self._ends_at = monotonic() + patience
+    def close(self) -> None:
+        """Let viewers have what there is to have, within bounds, and close everything."""
+        self._ended_at = monotonic()
         self._ending = True
         if self._thread.ident is not None:
             self._wake()
@@ -160,12 +164,19 @@ class Server:
                 swept = now
                 self._sweep(now)
             if self._ending:
+                idle_since = None if self._is_busy(now - self._ended_at) else idle_since or now
                 # Whoever was told the end may ask for the last picture.
-                busy = any(each.state in ("request", "answer") or each.left for each in self._connections.values())
-                idle_since = None if busy else idle_since or now
-                grace = 0.3 if self._connections else 0.0
-                if now >= self._ends_at or (idle_since is not None and now - idle_since >= grace):
+                if idle_since is not None and now - idle_since >= (limits.grace if self.viewers else 0.0):
                     return
+
+    def _is_busy(self, waited: float) -> bool:
+        """Whether somebody takes something, and may so long after the end."""
+        limits = self._limits
+        return any(
+            waited < limits.last_events_time if each.state == "events" else waited < limits.last_answer_time
+            for each in self._connections.values()
+            if each.left or each.request
+        )
 
     def _accept(self) -> None:
         try:

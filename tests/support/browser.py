@@ -17,18 +17,17 @@ class Browser:
         child_in, self._out = os.pipe()
         self._in, child_out = os.pipe()
 
-        def connect():
-            # Chromium reads from 3 and writes to 4.
-            first, second = os.dup(child_in), os.dup(child_out)
-            os.dup2(first, 3)
-            os.dup2(second, 4)
-
-        command = [
-            "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--window-size=1200,900",
-            f"--user-data-dir={folder}/profile", *(["--force-dark-mode"] if dark else []), "about:blank",
-        ]  # fmt: skip
+        # Chromium reads from 3 and writes to 4.
+        command = (
+            "exec chromium --headless --no-sandbox --disable-gpu --remote-debugging-pipe --window-size=1200,900 "
+            f'"--user-data-dir=$1" about:blank 3<&{child_in} 4>&{child_out}'
+        )
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=connect, close_fds=False
+            ["bash", "-c", command, "bash", f"{folder}/profile"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(child_in, child_out),
         )
         os.close(child_in)
         os.close(child_out)
