@@ -79,7 +79,7 @@ def test_stacks_are_a_flame_graph_that_keeps_its_search(browser, live):
     browser.run(f'{frame}.contentWindow.location.hash = "s=main"')
     browser.run(f"{frame}.old = true")
     browser.until(f"{frame} && !{frame}.old")
-    assert browser.run(f"{frame}.contentDocument.querySelectorAll('g.found').length") == 1
+    assert browser.run(f"{frame}.contentDocument.querySelectorAll('g.found').length") == 2
     assert browser.errors == []
 
 
