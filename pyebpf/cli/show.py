@@ -272,6 +272,7 @@ class _Show:
             duration=max(time - header.start, 0),
             delimited=common.delimited,
             annotated=common.annotated,
+            palette=header.palette,
         )
         output_stacks(stacks, common, self._sink, time=self._dates.iso(time), recording=recording)
 

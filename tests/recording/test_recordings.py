@@ -71,7 +71,14 @@ def stack_tool(fakes):
         yield Stack(2, "a", 43, (main,), None)
 
     return StackTool(
-        name="stacks", doc="Stacks.", tracing="stacks", options=Options, build=Tracer, collect=collect, unit="samples"
+        name="stacks",
+        doc="Stacks.",
+        tracing="stacks",
+        options=Options,
+        build=Tracer,
+        collect=collect,
+        unit="samples",
+        palette="off-cpu",
     )
 
 
