@@ -337,6 +337,16 @@ def test_a_heat_map_of_intervals(record, show):
     assert re.search(rf">{counted:,} values, columns of 50 ms, ", out)
 
 
+def test_histograms_side_by_side(record, show):
+    """As the tool draws them; of a tool without histograms there is nothing to draw."""
+    _, path = record("summary", "-D", "vda", "0.01", "2")
+    status, out, _ = show(path, "--bars", "-")
+    assert (status, "<svg" in out, 'class="bars"' in out) == (0, True, True)
+    _, path = record("events", "-d", "0.01", "--overwrite")
+    status, _, err = show(path, "--bars", "-")
+    assert (status, "--bars has nothing to draw" in err) == (2, True)
+
+
 def test_a_part_of_the_time(record, show):
     """Seconds since the start."""
     run, path = record("counts", "vda", "0.05", "3")
