@@ -12,6 +12,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import visible
 from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
+from pyebpf.tool import StackTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pyebpf.cli.printing import Unrecorded
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
-    from pyebpf.tool import StackTool, Stop, SummaryTool
+    from pyebpf.tool import Stop, SummaryTool
 
 
 def check_terminal(form: str, path: str) -> None:
@@ -97,6 +98,7 @@ def _print(
         duration=duration,
         delimited=common.delimited,
         annotated=common.annotated,
+        palette=tool.palette if isinstance(tool, StackTool) else "samples",
     )
     output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
 

@@ -17,7 +17,8 @@ StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
 _JIT = "[jit]"
 Kind = Literal["user", "kernel", "jit", "mark"]
-_BETWEEN_PARTS = "--"
+#: The name of the box between a stack and a further part.
+BETWEEN_PARTS = "--"
 
 
 class Frame(Protocol):
@@ -69,7 +70,7 @@ def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> 
     """
     found = _outermost_first(stack, delimited=delimited, annotated=annotated)
     for part in stack.parts:
-        found += [_BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
+        found += [BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
     return tuple(found)
 
 
@@ -89,7 +90,7 @@ def entries(stack: Stack) -> list[Entry]:
     found = _entries(stack)
     for part in stack.parts:
         ends = [*reversed(_entries(part)), Entry(text_of(part.comm), "", "mark")]
-        found += [Entry(_BETWEEN_PARTS, "", "mark"), *ends]
+        found += [Entry(BETWEEN_PARTS, "", "mark"), *ends]
     return found or [Entry(text_of(stack.comm), "", "mark")]
 
 
@@ -177,7 +178,7 @@ def write_stacks(
 def _text(stack: Stack, *, delimited: bool) -> str:
     lines: list[str] = []
     for part in reversed(stack.parts):
-        lines += [*reversed(_lines(part, part.name, delimited=delimited)), _BETWEEN_PARTS]
+        lines += [*reversed(_lines(part, part.name, delimited=delimited)), BETWEEN_PARTS]
     lines += _lines(stack, _DELIMITER, delimited=delimited)
     return "".join(f"    {line}\n" for line in lines) + f"        {stack.count}\n\n"
 
