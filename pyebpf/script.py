@@ -118,13 +118,7 @@ class Script(BPF):
     def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
         """Carry out what probes asked for by now, until one asked for the end."""
         events = self._script.script.events
-        for record in events.poll(timeout):
-            action, values = events.action(record)
-            text = printer.text(action, values)
-            if text:
-                yield text
-            if printer.status is not None:
-                return
+        return printer.texts(events, events.poll(timeout))
 
     def printer(self) -> Printer:
         """A printer of this script's actions."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from pyebpf.bpftrace.formats import texts_of_records
 
-    from pyebpf.bpftrace.events import Action
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pyebpf.bpftrace.events import Action, Events
     from pyebpf.bpftrace.tables import Gathered, Table
     from pyebpf.bpftrace.value_types import Names
+
+
+def _start(record: bytes) -> bytes:
+    """The number of the action, as it is in memory."""
+    return record[:8]
 
 
 class Printer:
@@ -32,6 +40,36 @@ class Printer:
         self._cat, self._system, self._complain = cat, system, complain
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
+        #: Functions that format many records of an action; None for actions that are carried out one by one.
+        self._formats: dict[int, Callable[[Iterable[bytes]], list[str]] | None] = {}
+
+    def texts(self, events: Events, records: Iterable[bytes]) -> Iterator[str]:
+        """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
+        held: list[str] = []
+        for start, group in groupby(records, _start):
+            number = int.from_bytes(start, "little")
+            action = events.actions[number]
+            if number not in self._formats:
+                self._formats[number] = (
+                    texts_of_records(action.format, action.types, action.layout)
+                    if action.kind == "printf" and action.format is not None
+                    else None
+                )
+            texts = self._formats[number]
+            if texts is not None:
+                held += texts(group)
+                continue
+            for record in group:
+                if action.kind not in ("printf", "print") and held:  # commands and maps come after what was printed
+                    yield "".join(held)
+                    held = []
+                held.append(self.text(action, action.values(record)))
+                if self.status is not None:
+                    break
+            if self.status is not None:
+                break
+        if text := "".join(held):
+            yield text
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""
