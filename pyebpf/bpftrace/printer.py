@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 class Printer:
     """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text."""
 
+    #: What is printed at a script's end before its maps.
+    before_maps = "\n\n"
+
     def __init__(
         self,
         tables: Mapping[str, Table | Gathered],
@@ -33,6 +36,14 @@ class Printer:
         """Carry out an action; the text that it prints."""
         handle: Callable[[Action, tuple[Any, ...]], str] = getattr(self, f"_do_{action.kind}")
         return handle(action, values)
+
+    def attached(self, count: int) -> str:  # noqa: ARG002 - for printers that say it where data goes
+        """The text that says how many attach points there are."""
+        return ""
+
+    def lost(self, count: int) -> str:  # noqa: ARG002 - the same
+        """The text that says how many events were dropped."""
+        return ""
 
     def maps(self) -> str:
         """All maps, as at a script's end."""

@@ -216,6 +216,12 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
     return constant(s.p, s.p.target.possible_cpus)
 
 
+def _cpid(s: Scope, node: ast.Identifier) -> Value:
+    if s.script.child is None:
+        raise s.error("cpid is the process of a command that runs with the script: give one by -c", node)
+    return constant(s.p, s.script.child)
+
+
 _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "pid": _intrinsic("pid"),
     "tid": _intrinsic("tid"),
@@ -237,4 +243,5 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
+    "cpid": _cpid,
 }

@@ -51,6 +51,8 @@ class Script:
         self.structs = Structs(program)
         #: The process that the script is about; None: all.
         self.pid: int | None = None
+        #: The process that was started with the script; None: none was.
+        self.child: int | None = None
         #: Whether it may run commands and send signals.
         self.unsafe = False
         self.defines = _defines(program)
