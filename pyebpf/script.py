@@ -37,6 +37,7 @@ class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
 
     Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`.
+    `settings` are as those of a script's `config` block, and go before them.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
     """
@@ -50,12 +51,17 @@ class Script(BPF):
         pid: int | None = None,
         unsafe: bool = False,
         child: int | None = None,
+        settings: Mapping[str, str] | None = None,
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
-        self._script = ScriptModule(self, text, arguments, file, pid)
+        self._script = ScriptModule(self, text, arguments, file, pid, settings)
         self._script.script.unsafe = unsafe
         self._script.script.child = child
+        #: Says what errorf() and warnf() print; None: it is text as any other.
+        self.note: Callable[[str], None] | None = None
+        #: Whether warnf() prints anything.
+        self.warns = True
         #: The status that the script's `exit()` gave.
         self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
@@ -93,7 +99,7 @@ class Script(BPF):
                 self.attach()
             count = len(self._script.begins) + len(self._script.ends) + len(self._script.attached)
             attached(count)
-            yield from [printer.attached(count), *begun]
+            yield from begun
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
                 yield from self._printed(printer, left)
@@ -113,8 +119,6 @@ class Script(BPF):
             if self._script.script.settings.print_maps_on_exit:
                 yield printer.maps()
             self.last_dropped = dict(self.dropped)
-            if self.last_dropped:
-                yield printer.lost(sum(self.last_dropped.values()))
         finally:
             self.close()
 
@@ -137,7 +141,12 @@ class Script(BPF):
 
     def printer(self, *, json: bool = False) -> Printer:
         """A printer of this script's actions."""
-        return (JsonPrinter if json else Printer)(_Tables(self), _Names(self), _cat, _system)
+        limit = self._script.script.settings.max_cat_bytes
+        made = (JsonPrinter if json else Printer)(
+            _Tables(self), _Names(self), lambda path: _cat(path, limit), _system
+        )
+        made.note, made.warns = self.note, self.warns
+        return made
 
 
 class _Tables(dict[str, Any]):
@@ -210,12 +219,12 @@ def _stack_text(frames: Sequence[Frame], mode: str, *, kernel: bool) -> str:
     return "".join(["\n", *(f"{line}\n" for line in lines)])
 
 
-def _cat(path: str) -> str:
+def _cat(path: str, limit: int) -> str:
     from pathlib import Path
 
     try:
-        with Path(path).open(errors="surrogateescape") as file:
-            return file.read(1 << 20)
+        with Path(path).open("rb") as file:
+            return file.read(limit).decode(errors="surrogateescape")
     except OSError as error:
         return f"cat: {path}: {error.strerror}\n"
 

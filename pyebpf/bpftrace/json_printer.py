@@ -11,7 +11,7 @@ from pyebpf.bpftrace.tables import quotient
 from pyebpf.bpftrace.value_types import Address, Aggregate, Boolean, Buffer, Number, Tuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyebpf.bpftrace.events import Action
     from pyebpf.bpftrace.value_types import Names, ValueType
@@ -96,17 +96,11 @@ class JsonPrinter(Printer):
 
     before_maps = ""
 
-    def attached(self, count: int) -> str:
-        """The line that says how many attach points there are."""
-        return counted("attached_probes", "probes", count)
-
-    def lost(self, count: int) -> str:
-        """The line that says how many events were dropped."""
-        return counted("lost_events", "events", count)
-
-    def _map(self, name: str, top: int = 0, divisor: int = 0) -> str:
+    def _map(
+        self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None
+    ) -> str:
         table = self._tables[name]
-        type_, items = table.value_type, table.items(top)
+        type_, items = table.value_type, table.items(top, entries=entries)
         if not items:
             return ""
         values = [_entry(type_, value, self.names, divisor or 1) for _, value in items]
@@ -129,6 +123,19 @@ class JsonPrinter(Printer):
         if values[0] not in entries:
             return ""
         return message("value", _entry(table.value_type, entries[values[0]], self.names, 1))
+
+    def _do_errorf(self, action: Action, values: tuple[Any, ...]) -> str:
+        return self._at(action, super()._do_printf(action, values))
+
+    def _do_warnf(self, action: Action, values: tuple[Any, ...]) -> str:
+        return self._at(action, super()._do_printf(action, values)) if self.warns else ""
+
+    @staticmethod
+    def _at(action: Action, text: str) -> str:
+        """A message with its place, which the action's text is."""
+        file, line, columns = action.text.rsplit(":", 2)
+        place = f'"filename": {quoted(file)}, "line": {line}, "col": {columns.partition("-")[0]}'
+        return f'{{"type": "{action.kind}", "msg": {quoted(text)}, {place}}}\n'
 
     def _do_time(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("time", quoted(super()._do_time(action, values)))

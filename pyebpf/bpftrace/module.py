@@ -14,7 +14,7 @@ from pyebpf.errors import CompileError
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.attach import DecoratorMethods
     from pyebpf.bpftrace.ast import AttachPoint
@@ -30,10 +30,16 @@ class ScriptModule:
     """A script in a module. Raises CompileError for a script that is not right, at its place."""
 
     def __init__(
-        self, module: DecoratorMethods, text: str, arguments: Sequence[str], file: str, pid: int | None
+        self,
+        module: DecoratorMethods,
+        text: str,
+        arguments: Sequence[str],
+        file: str,
+        pid: int | None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._module = module
-        self.script = Script(parse(text, file), arguments)
+        self.script = Script(parse(text, file), arguments, settings)
         self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []

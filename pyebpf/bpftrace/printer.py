@@ -29,6 +29,10 @@ class Printer:
         self._tables = tables
         self.names = names
         self._cat, self._system = cat, system
+        #: Says what errorf() and warnf() print; None: it is text as any other.
+        self.note: Callable[[str], None] | None = None
+        #: Whether warnf() prints anything.
+        self.warns = True
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
 
@@ -37,21 +41,15 @@ class Printer:
         handle: Callable[[Action, tuple[Any, ...]], str] = getattr(self, f"_do_{action.kind}")
         return handle(action, values)
 
-    def attached(self, count: int) -> str:  # noqa: ARG002 - for printers that say it where data goes
-        """The text that says how many attach points there are."""
-        return ""
-
-    def lost(self, count: int) -> str:  # noqa: ARG002 - the same
-        """The text that says how many events were dropped."""
-        return ""
-
     def maps(self) -> str:
         """All maps, as at a script's end."""
         return "".join(self._map(name) for name in sorted(self._tables))
 
-    def _map(self, name: str, top: int = 0, divisor: int = 0) -> str:
+    def _map(
+        self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None
+    ) -> str:
         table = self._tables[name]
-        return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor))
+        return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor, entries=entries))
 
     def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
         assert action.format is not None
@@ -61,7 +59,8 @@ class Printer:
         return f"{action.types[0].text(values[0], self.names)}\n"
 
     def _do_print_map(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
-        return self._map(action.map, *action.numbers)
+        found = self._map(action.map, *action.numbers)
+        return found or self._map(action.map, entries=self._tables[action.map].nothing())
 
     def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
         table = self._tables[action.map]
@@ -89,6 +88,22 @@ class Printer:
                 break
             words.append(each)
         return f"{action.text.join(words)}\n"
+
+    def _do_errorf(self, action: Action, values: tuple[Any, ...]) -> str:
+        text = f"{action.text}: ERROR: {Printer._do_printf(self, action, values)}"
+        return self._noted(text.removesuffix("\n"))
+
+    def _do_warnf(self, action: Action, values: tuple[Any, ...]) -> str:
+        if not self.warns:
+            return ""
+        text = f"{action.text}: WARNING: {Printer._do_printf(self, action, values)}"
+        return self._noted(text.removesuffix("\n"))
+
+    def _noted(self, text: str) -> str:
+        if self.note is None:
+            return f"{text}\n"
+        self.note(text)
+        return ""
 
     def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
         return self._cat(self._do_printf(action, values))

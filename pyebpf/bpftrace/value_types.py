@@ -57,18 +57,25 @@ class ValueType:
 class Number(ValueType):
     """An integer of `size` bytes, 64 bits wherever it is kept.
 
-    One that is `flexible` is a literal, whose sign and size others decide.
+    One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants.
     """
 
     signed: bool = True
     flexible: bool = False
     size: int = 8
+    names: tuple[tuple[int, str], ...] = ()
 
     name: ClassVar[str] = "an integer"
 
     @property
     def storage(self) -> Type:
         return S64 if self.signed else U64
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        for number, name in self.names:
+            if number == value:
+                return name
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +240,31 @@ class Timestamp(ValueType):
     def text(self, value: object, names: Names) -> str:
         assert isinstance(value, int)
         return names.time(self.layout, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Described(ValueType):
+    """A number that is shown as the C library describes it: an errno, or a signal."""
+
+    kind: str
+
+    name: ClassVar[str] = "a description"
+
+    @property
+    def storage(self) -> Type:
+        return S64
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        import os
+        import signal
+
+        assert isinstance(value, int)
+        if self.kind == "strerror":
+            return os.strerror(value)
+        try:
+            return signal.strsignal(value) or f"Unknown signal {value}"
+        except ValueError:  # there is no such number
+            return f"Unknown signal {value}"
 
 
 #: Linux's numbers of address families (include/linux/socket.h).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -36,11 +37,14 @@ options:
   -q         do not say that it traces
   -d         print the bytecode, load nothing
   -v         list the attachments, and why they were chosen
+  --dry-run  attach, and end at once
+  --no-warnings
+             print nothing for warnf()
   --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
 #: Options of the command that stand before the script's arguments: those without a value, and those with one.
-_FLAGS = {"-d": "dump", "-v": "verbose", "-q": "quiet", "--unsafe": "unsafe"}
+_FLAGS = {"-d": "dump", "-v": "verbose", "-q": "quiet", "--no-warnings": "unwarned", "--dry-run": "dry", "--unsafe": "unsafe"}
 _VALUES = {"-p": "pid", "-c": "command", "-o": "output", "-f": "format", "-B": "buffering"}
 #: What a value may be, where it is one of few.
 _CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none")}
@@ -131,10 +135,15 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             child = stack.enter_context(Child(given["command"]))
         number = None if child is None else child.pid
         script = Script(
-            text, arguments, file=file, pid=given.get("pid", number), unsafe=bool(given.get("unsafe")), child=number
+            text, arguments, file=file, pid=given.get("pid", number), unsafe=bool(given.get("unsafe")), child=number,
+            settings=_outer_settings(),
         )
+        script.note, script.warns = note, not given.get("unwarned")
         if given.get("dump"):
             return dump(script)
+        if given.get("dry"):
+            with script:
+                return 0
         stream = sys.stdout
         if "output" in given:
             stream = stack.enter_context(Path(given["output"]).open("w", encoding="utf-8"))
@@ -147,6 +156,15 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             stream=stream,
             child=child,
         )
+
+
+def _outer_settings() -> dict[str, str]:
+    """Settings from the environment, by bpftrace's names: BPFTRACE_MAX_STRLEN is max_strlen."""
+    return {
+        name.removeprefix("BPFTRACE_").lower(): value
+        for name, value in os.environ.items()
+        if name.startswith("BPFTRACE_")
+    }
 
 
 def dump(script: Script) -> int:
@@ -184,12 +202,16 @@ def print_output(
 
     With a child it begins once all is attached, and the script ends with it.
     """
+    from pyebpf.bpftrace.json_printer import counted
+
     sink = text_sink(stream)
     sink.holds = held
 
     def attached(count: int) -> None:
         if not quiet:
             tell_attached(script, count, verbose=verbose)
+            if json:
+                sink.write(counted("attached_probes", "probes", count))
         if child is not None:
             child.start()
 
@@ -200,6 +222,8 @@ def print_output(
 
         for text in script.output(is_over, attached=attached, json=json):
             sink.write(text)
+        if json and script.last_dropped:
+            sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
         sink.flush()
     tell_dropped(script.last_dropped)
     return script.status

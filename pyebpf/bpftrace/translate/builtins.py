@@ -29,6 +29,7 @@ from pyebpf.uapi.helper_ids import (
     GET_CURRENT_TASK,
     GET_NUMA_NODE_ID,
     GET_PRANDOM_U32,
+    JIFFIES64,
     KTIME_GET_BOOT_NS,
 )
 
@@ -97,6 +98,9 @@ def _elapsed(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one sig
 
 def _curtask(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
     address = s.p.b.call(GET_CURRENT_TASK)
+    own = s.script.structs.find(s.p.target, "task_struct")
+    if own is not None:
+        return Reference(address, own.type, Space.KERNEL)
     try:
         target = s.p.target.type_named("struct task_struct")
     except NotFound:
@@ -244,4 +248,5 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
     "cpid": _cpid,
+    "jiffies": _helper(JIFFIES64),
 }

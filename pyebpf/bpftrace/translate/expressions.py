@@ -138,6 +138,9 @@ def _identifier(s: Scope, node: ast.Identifier) -> Value:
     found = builtin(s, node)
     if found is not None:
         return found
+    own = s.script.enums.constant(s.p, node.name)
+    if own is not None:
+        return own
     defined = s.script.defines.get(node.name)
     if defined is not None:
         return _defined(s, node, defined)
@@ -427,6 +430,8 @@ def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
 def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
     if not isinstance(node.operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
+    if node.operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, node.operand.name):
+        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, node.operand), node.path, node))
     return constant(s.p, s.p.target.struct_member(casts.c_name(node.operand), ".".join(node.path)).offset)
 
 

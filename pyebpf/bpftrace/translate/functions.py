@@ -20,12 +20,12 @@ from pyebpf.bpftrace.translate.expressions import (
 )
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
-from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
+from pyebpf.bpftrace.value_types import Described, KernelSymbol, String, Timestamp, UserSymbol, ValueType
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
-from pyebpf.types import U64
+from pyebpf.types import S64, U64
 from pyebpf.uapi.helper_ids import SEND_SIGNAL
 
 if TYPE_CHECKING:
@@ -62,16 +62,13 @@ _LATER = {
     "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
     "signal_thread": "write signal()",
     "tseries": "print from an interval",
-    "strerror": "print the number",
     "unwatch": "leave it out",
     "nsecs": "write nsecs for the boot clock",
     "pid": "write pid",
     "tid": "write tid",
-    "errorf": "write printf()",
-    "warnf": "write printf()",
     "debugf": "write printf()",
-    "socket_cookie": "read the member of the socket",
     "pton": "write the bytes",
+    "socket_cookie": "read the member of the socket",
     "strcap": "write strftime()",
 }
 
@@ -108,7 +105,14 @@ def _printf(s: Scope, node: ast.Call) -> None:
     for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
         if not specifier.accepts(value.type) and not isinstance(value, Unknown):
             raise s.error(f"%{specifier.kind} does not print {value.type.name}", each)
-    send(s, Action("printf", _types(values), layout), values)
+    place = "" if node.name == "printf" else _place(s, node)
+    send(s, Action(node.name, _types(values), layout, text=place), values)
+
+
+def _place(s: Scope, node: ast.Call) -> str:
+    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, counted from 1."""
+    found = s.script.source.location(node)
+    return f"{found.file}:{found.line}:{found.column + 1}-{found.end_column}"
 
 
 def _types(values: Sequence[Value]) -> tuple[ValueType, ...]:
@@ -258,6 +262,14 @@ def _strftime(s: Scope, node: ast.Call) -> Value:
     return Special(Timestamp(known_text(s, layout)), Int(number(s, nanoseconds).value, U64))
 
 
+def _described(kind: str) -> Callable[[Scope, ast.Call], Value]:
+    def build(s: Scope, node: ast.Call) -> Value:
+        (first,) = arguments(s, node, 1, 1)
+        return Special(Described(kind), Int(number(s, first).value, S64))
+
+    return build
+
+
 def _signal(s: Scope, node: ast.Call) -> None:
     import signal
 
@@ -335,6 +347,8 @@ def _sized(s: Scope, node: ast.Call) -> Value:
 
 _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "printf": _printf,
+    "errorf": _printf,
+    "warnf": _printf,
     "print": _print,
     "clear": _about_map,
     "zero": _about_map,
@@ -352,6 +366,8 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "kstack": _stack,
     "ustack": _stack,
     "strftime": _strftime,
+    "strerror": _described("strerror"),
+    "signal_name": _described("signal_name"),
     "signal": _signal,
     "abs": _absolute,
     "strncmp": _strncmp,

@@ -1,0 +1,62 @@
+"""Enums that a script defines: their constants, and numbers that are printed by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate.values import Integer, constant
+from pyebpf.bpftrace.value_types import Number
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.source import Source
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+
+class Enums:
+    """A script's enums: each constant's value and enum, and the names of each enum's values."""
+
+    def __init__(self, program: ast.Program) -> None:
+        self._constants: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
+        self._names: dict[str, tuple[tuple[int, str], ...]] = {}
+        for each in program.definitions:
+            if isinstance(each, ast.Enum):
+                self._take(program.source, each)
+
+    def _take(self, source: Source, node: ast.Enum) -> None:
+        value, found = -1, []
+        for each in node.enumerators:
+            value = value + 1 if each.value is None else self._known(source, each.value)
+            found.append((value, each.name))
+        names = tuple(found)
+        self._names[node.name] = names
+        self._constants |= {name: (value, names) for value, name in names}
+
+    def _known(self, source: Source, node: ast.Expression) -> int:
+        if isinstance(node, ast.Integer):
+            return node.value
+        if isinstance(node, ast.Unary) and node.operator == "-":
+            return -self._known(source, node.value)
+        if isinstance(node, ast.Identifier) and node.name in self._constants:
+            return self._constants[node.name][0]
+        raise source.error("the value of an enum's constant is to be a number", node)
+
+    def constant(self, p: ProgramBuilder, name: str) -> Integer | None:
+        """A constant; None if no enum of the script has it."""
+        if name not in self._constants:
+            return None
+        value, names = self._constants[name]
+        return named(constant(p, value), names)
+
+    def cast(self, name: str, value: ir.Value) -> Integer | None:
+        """A number of an enum; None if the script does not define it."""
+        names = self._names.get(name)
+        return None if names is None else named(Integer(value, signed=False, size=4), names)
+
+
+def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:
+    """A number that is printed by a name."""
+    type_ = value.type
+    value.type = Number(type_.signed, type_.flexible, type_.size, names)
+    return value
