@@ -38,6 +38,7 @@ class Script(BPF):
 
     Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`.
     `settings` are as those of a script's `config` block, and go before them.
+    `options` are those that getopt() gives.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
     """
@@ -52,12 +53,14 @@ class Script(BPF):
         unsafe: bool = False,
         child: int | None = None,
         settings: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
         self._script = ScriptModule(self, text, arguments, file, pid, settings)
         self._script.script.unsafe = unsafe
         self._script.script.child = child
+        self._script.script.options = dict(options or {})
         #: Says what errorf() and warnf() print; None: it is text as any other.
         self.note: Callable[[str], None] | None = None
         #: Whether warnf() prints anything.

@@ -72,7 +72,7 @@ class Definitions(Statements):
     def definition(self) -> ast.Struct | ast.Enum:
         """Read a definition with a name, its attributes and its semicolon."""
         found = self._body()
-        if not found.name:
+        if not found.name and isinstance(found, ast.Struct):  # an enum's constants need no name of their own
             self.fail("a definition outside others has a name: `struct name { … }`", 0)
         self.accept(";")
         if self.tokens[self.index]:

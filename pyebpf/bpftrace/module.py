@@ -10,7 +10,7 @@ from pyebpf.bpftrace.translate.body import ProbeBody
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class ScriptModule:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._module = module
-        self.script = Script(parse(text, file), arguments, settings)
+        self.script = Script(parse(text, file, arguments), arguments, settings)
         self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []
@@ -62,9 +62,18 @@ class ScriptModule:
             self._infer(target)
             module.maps[:] = [*maps.tables(), self.script.events]
             spec = link()
+            self._check_options()
             if not maps.changed:
                 return spec
         raise self.script.source.error("the types of this script's maps do not settle", self.script.program)
+
+    def _check_options(self) -> None:
+        """Refuse options that the script does not ask for."""
+        asked = self.script.asked
+        other = next((each for each in self.script.options if each not in asked), None)
+        if other is not None:
+            takes = "".join(f"\n  --{name}{f': {text}' if text else ''}" for name, text in asked.items()) or " none"
+            raise InvalidValue(f"the script has no option --{other}; it takes:{takes}")
 
     def _infer(self, target: Target) -> None:
         """Build every probe at the first of its places until no map's type is new."""

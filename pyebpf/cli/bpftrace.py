@@ -23,7 +23,8 @@ usage: pyebpf -e 'PROGRAM' [options] [arguments]
        pyebpf run [options] FILE.bt [arguments]
 
 Runs a script in bpftrace's language until it calls exit(), or Ctrl-C; then
-prints its maps. The arguments are its $1, $2 and so on.
+prints its maps. The arguments are its $1, $2 and so on; behind -- those that
+begin with --, as --name=value, are what getopt("name", 0) gives.
 
 options:
   -p PID     probes at functions of processes, samples and events of this
@@ -93,12 +94,24 @@ def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, o
     return rest, given
 
 
+def _of_script(arguments: list[str], rest: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The options that stand behind `--`, as `--name` or `--name=value`, and the script's other arguments."""
+    place = rest.index("--") if "--" in rest else -1
+    before, behind = (rest[:place], rest[place + 1 :]) if place >= 0 else ([], arguments[arguments.index("--") + 1 :])
+    options = [each for each in behind if each.startswith("--") and len(each) > 2]
+    named = dict((name, value) for name, _, value in (each[2:].partition("=") for each in options))
+    return named, [*before, *(each for each in behind if each not in options)]
+
+
 def _value(option: str, rest: list[str], program: str) -> str | int:
     """The value of an option, which is taken off the arguments."""
     if option == "-p":
         if not rest or not rest[0].isdecimal():
             raise UsageError(program, "-p takes the number of a process", "pyebpf -e --help")
-        return int(rest.pop(0))
+        number = rest.pop(0)
+        if not Path(f"/proc/{number}").exists():
+            raise UsageError(program, f"-p {number}: there is no such process", "pyebpf -e --help")
+        return int(number)
     choices = _CHOICES.get(option)
     if not rest or (choices is not None and rest[0] not in choices):
         what = "a value" if choices is None else f"{', '.join(choices[:-1])} or {choices[-1]}"
@@ -111,7 +124,9 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
     if given.get("help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
-    if rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
+    if "--" in rest or "--" in arguments:
+        given["options"], rest = _of_script(arguments, rest)
+    elif rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
         raise UsageError(
             program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
         )
@@ -137,6 +152,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
         script = Script(
             text, arguments, file=file, pid=given.get("pid", number), unsafe=bool(given.get("unsafe")), child=number,
             settings=_outer_settings(),
+            options=given.get("options"),
         )
         script.note, script.warns = note, not given.get("unwarned")
         if given.get("dump"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.values import Integer, Reference, Text
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U64, CharFactory
@@ -52,7 +53,10 @@ def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> I
         found = _known(operator, left.literal, right.literal)
         if found is not None:
             wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
-            return Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped)
+            made = Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped)
+            if any(each.literal >= 0 and not each.type.flexible for each in (left, right)):  # a cast gave it its size
+                made.type = Number(made.signed)
+            return made
     op = _SIGNED_OPS.get(operator) if signed else None
     value = p.b.binary(op or _OPS[operator], left.value, right.value)
     return Integer(value, signed=signed or operator == "-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.literals import LiteralError, integer
 from pyebpf.bpftrace.translate import arithmetic, casts, maps
 from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import (
@@ -122,10 +123,18 @@ def _parameter(s: Scope, node: ast.PositionalParameter) -> Value:
     if node.number > len(given):
         return constant(s.p, 0)
     text = given[node.number - 1]
+    value = as_number(text)
+    return literal_text(text.encode("utf-8", "surrogateescape")) if value is None else constant(s.p, value)
+
+
+def as_number(text: str) -> int | None:
+    """The number that a text on the command line is, as a script would write it; None if it is none."""
+    digits = text.removeprefix("-")
     try:
-        return constant(s.p, int(text, 0))
-    except ValueError:
-        return literal_text(text.encode("utf-8", "surrogateescape"))
+        value = integer(digits)
+    except LiteralError:
+        return None
+    return -value if digits != text else value
 
 
 def _parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature

@@ -18,14 +18,17 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
+from pyebpf.bpftrace.translate.options import option
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import Described, KernelSymbol, String, Timestamp, UserSymbol, ValueType
+from pyebpf.builder.available import need_helper
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
 from pyebpf.types import S64, U64
+from pyebpf.uapi import helper_ids
 from pyebpf.uapi.helper_ids import SEND_SIGNAL
 
 if TYPE_CHECKING:
@@ -41,11 +44,38 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         return build(s, node)
     if node.name in AGGREGATIONS:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
+    if node.name == "nsecs" or not node.arguments:
+        found = _as_builtin(s, node)
+        if found is not None:
+            return found
     if node.name in _LATER:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
     if any(isinstance(each, ast.Macro | ast.Function) and each.name == node.name for each in s.script.program.items):
         raise s.error("macros and functions of a script are not supported yet: write it out", node)
     raise s.error(f"there is no function {node.name}(){closest(node.name, [*_FUNCTIONS, *TEXTS, *AGGREGATIONS])}", node)
+
+
+def _as_builtin(s: Scope, node: ast.Call) -> Value | None:
+    """`comm()` is comm; nsecs() may name a clock. None for what is no builtin."""
+    from pyebpf.bpftrace.translate.builtins import builtin
+
+    if node.name == "nsecs" and node.arguments:
+        (clock,) = arguments(s, node, 1, 1)
+        helper = _CLOCKS.get(clock.name) if isinstance(clock, ast.Identifier) else None
+        if helper is None:
+            raise s.error(f"there is no such clock: it is one of {', '.join(_CLOCKS)}", clock)
+        need_helper(s.p, helper, f"nsecs({', '.join(_CLOCKS)})", "write nsecs")
+        return Integer(s.p.b.call(getattr(helper_ids, helper.upper())), signed=False)
+    return builtin(s, ast.Identifier(node.start, node.end, node.name))
+
+
+#: Helpers by the clock that `nsecs` names. bpftrace reckons sw_tai itself, for kernels without that helper.
+_CLOCKS = {
+    "boot": "ktime_get_boot_ns",
+    "monotonic": "ktime_get_ns",
+    "tai": "ktime_get_tai_ns",
+    "sw_tai": "ktime_get_tai_ns",
+}
 
 
 #: Functions that bpftrace has, with what to do instead.
@@ -63,7 +93,6 @@ _LATER = {
     "signal_thread": "write signal()",
     "tseries": "print from an interval",
     "unwatch": "leave it out",
-    "nsecs": "write nsecs for the boot clock",
     "pid": "write pid",
     "tid": "write tid",
     "debugf": "write printf()",
@@ -110,9 +139,9 @@ def _printf(s: Scope, node: ast.Call) -> None:
 
 
 def _place(s: Scope, node: ast.Call) -> str:
-    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, counted from 1."""
+    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, counted from 1, the end being behind it."""
     found = s.script.source.location(node)
-    return f"{found.file}:{found.line}:{found.column + 1}-{found.end_column}"
+    return f"{found.file}:{found.line}:{found.column + 1}-{(found.end_column or 0) + 1}"
 
 
 def _types(values: Sequence[Value]) -> tuple[ValueType, ...]:
@@ -322,9 +351,9 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
     value = number(s, first)
     if isinstance(value, Unknown):
         return value
-    if value.type.flexible:
-        raise s.error("bswap() takes a number of a known size: cast it, bswap((uint16)$x)", first)
     size = value.type.size
+    if value.type.flexible and value.literal is not None:  # a literal has the size that it needs
+        size = next(each for each in (1, 2, 4, 8) if value.literal < 1 << 8 * each)
     if size == 1:
         return value
     swapped = s.p.b.emit(Op.SWAP, value.value, size=size)
@@ -372,5 +401,6 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "abs": _absolute,
     "strncmp": _strncmp,
     "len": _sized,
+    "getopt": option,
     "strlen": _sized,
 }

@@ -54,6 +54,9 @@ class Script:
         self.events = Events()
         self.structs = Structs(program)
         self.enums = Enums(program)
+        #: Options by name that stood behind `--`, and descriptions of those that getopt() asks for.
+        self.options: Mapping[str, str] = {}
+        self.asked: dict[str, str] = {}
         #: The process that the script is about; None: all.
         self.pid: int | None = None
         #: The process that was started with the script; None: none was.

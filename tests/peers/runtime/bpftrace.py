@@ -17,6 +17,7 @@ ATTACHED = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 #: Their long options that are ours in short; those that have no meaning here; those with a value.
 _NAMES = {"--cmd": "-c", "--output": "-o", "--pid": "-p", "--quiet": "-q", "--list": "-l", "--verbose": "-v"}
 _DROPPED = {"--verify-llvm-ir"}
+_INCLUDE = "--include"  # of C's headers, which pyebpf does not read: it knows what is in them
 _WITH_VALUE = {"-c", "-o", "-p", "-f", "-B"}
 
 
@@ -28,6 +29,8 @@ def arguments(given: list[str]) -> list[str]:
         each = left.pop(0)
         if each == "-e" and left:
             script = left.pop(0)
+        elif each == _INCLUDE and left:
+            left.pop(0)
         elif each == "--":
             words += ["--", *left]
             break
@@ -65,7 +68,7 @@ def main() -> int:
                 sys.stdout.flush()
                 if "-q" not in sys.argv:
                     os.write(2, f"Attached {count} probe{'s' if count != 1 else ''}\n".encode())
-                os.write(2, f"{ATTACHED}\n".encode())
+                os.write(1, f"{ATTACHED}\n".encode())
 
             return output(stop, attached=announced, json=json)
 
