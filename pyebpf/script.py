@@ -14,8 +14,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.json_printer import JsonPrinter
+from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.maps import over
@@ -145,9 +145,7 @@ class Script(BPF):
     def printer(self, *, json: bool = False) -> Printer:
         """A printer of this script's actions."""
         limit = self._script.script.settings.max_cat_bytes
-        made = (JsonPrinter if json else Printer)(
-            _Tables(self), _Names(self), lambda path: _cat(path, limit), _system
-        )
+        made = (JsonPrinter if json else Printer)(_Tables(self), _Names(self), lambda path: _cat(path, limit), _system)
         made.note, made.warns = self.note, self.warns
         return made
 

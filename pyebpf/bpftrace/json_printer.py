@@ -96,11 +96,9 @@ class JsonPrinter(Printer):
 
     before_maps = ""
 
-    def _map(
-        self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None
-    ) -> str:
+    def _map(self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None) -> str:
         table = self._tables[name]
-        type_, items = table.value_type, table.items(top, entries=entries)
+        type_, items = table.value_type, table.shown_items(top, entries=entries)
         if not items:
             return ""
         values = [_entry(type_, value, self.names, divisor or 1) for _, value in items]
@@ -119,7 +117,7 @@ class JsonPrinter(Printer):
 
     def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
         table = self._tables[action.map]
-        entries = dict(table.items())
+        entries = dict(table.shown_items())
         if values[0] not in entries:
             return ""
         return message("value", _entry(table.value_type, entries[values[0]], self.names, 1))

@@ -45,9 +45,7 @@ class Printer:
         """All maps, as at a script's end."""
         return "".join(self._map(name) for name in sorted(self._tables))
 
-    def _map(
-        self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None
-    ) -> str:
+    def _map(self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None) -> str:
         table = self._tables[name]
         return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor, entries=entries))
 

@@ -47,10 +47,10 @@ class Shown:
 
         `entries` are those of an interval, in place of all.
         """
-        for key, value in self.items(top, entries=entries):
+        for key, value in self.shown_items(top, entries=entries):
             yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
 
-    def items(self, top: int = 0, *, entries: Mapping[Any, Any] | None = None) -> list[tuple[Any, Any]]:
+    def shown_items(self, top: int = 0, *, entries: Mapping[Any, Any] | None = None) -> list[tuple[Any, Any]]:
         """The entries in the order in which they are printed, or the `top` last of them."""
         found = sorted((self._entries() if entries is None else entries).items(), key=self._order())
         return found[-top:] if top else found

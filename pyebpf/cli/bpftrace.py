@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -45,7 +46,14 @@ options:
   -h         this help
 """
 #: Options of the command that stand before the script's arguments: those without a value, and those with one.
-_FLAGS = {"-d": "dump", "-v": "verbose", "-q": "quiet", "--no-warnings": "unwarned", "--dry-run": "dry", "--unsafe": "unsafe"}
+_FLAGS = {
+    "-d": "dump",
+    "-v": "verbose",
+    "-q": "quiet",
+    "--dry-run": "dry",
+    "--no-warnings": "unwarned",
+    "--unsafe": "unsafe",
+}
 _VALUES = {"-p": "pid", "-c": "command", "-o": "output", "-f": "format", "-B": "buffering"}
 #: What a value may be, where it is one of few.
 _CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none")}
@@ -99,7 +107,7 @@ def _of_script(arguments: list[str], rest: list[str]) -> tuple[dict[str, str], l
     place = rest.index("--") if "--" in rest else -1
     before, behind = (rest[:place], rest[place + 1 :]) if place >= 0 else ([], arguments[arguments.index("--") + 1 :])
     options = [each for each in behind if each.startswith("--") and len(each) > 2]
-    named = dict((name, value) for name, _, value in (each[2:].partition("=") for each in options))
+    named = {name: value for name, _, value in (each[2:].partition("=") for each in options)}
     return named, [*before, *(each for each in behind if each not in options)]
 
 
@@ -150,7 +158,12 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             child = stack.enter_context(Child(given["command"]))
         number = None if child is None else child.pid
         script = Script(
-            text, arguments, file=file, pid=given.get("pid", number), unsafe=bool(given.get("unsafe")), child=number,
+            text,
+            arguments,
+            file=file,
+            pid=given.get("pid", number),
+            unsafe=bool(given.get("unsafe")),
+            child=number,
             settings=_outer_settings(),
             options=given.get("options"),
         )
@@ -254,5 +267,6 @@ def tell_dropped(dropped: Mapping[str, int]) -> None:
 def text_sink(stream: TextIO | None = None) -> Sink:
     """A stream, standard output by default, for text with the bytes of processes in it, as bpftrace prints them."""
     found = stream or sys.stdout
-    found.reconfigure(errors="surrogateescape")  # type: ignore[attr-defined]  # the process's own, or a file
+    assert isinstance(found, TextIOWrapper)  # the process's own, or a file
+    found.reconfigure(errors="surrogateescape")
     return Sink(found)

@@ -54,7 +54,9 @@ def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> I
         if found is not None:
             wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
             made = Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped)
-            if any(each.literal >= 0 and not each.type.flexible for each in (left, right)):  # a cast gave it its size
+            if any(
+                (each.literal or 0) >= 0 and not each.type.flexible for each in (left, right)
+            ):  # a cast gave it its size
                 made.type = Number(made.signed)
             return made
     op = _SIGNED_OPS.get(operator) if signed else None

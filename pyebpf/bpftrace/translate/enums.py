@@ -25,19 +25,22 @@ class Enums:
                 self._take(program.source, each)
 
     def _take(self, source: Source, node: ast.Enum) -> None:
-        value, found = -1, []
+        value = -1
+        values: dict[str, int] = {}
         for each in node.enumerators:
-            value = value + 1 if each.value is None else self._known(source, each.value)
-            found.append((value, each.name))
-        names = tuple(found)
+            value = value + 1 if each.value is None else self._known(source, each.value, values)
+            values[each.name] = value
+        names = tuple((value, name) for name, value in values.items())
         self._names[node.name] = names
         self._constants |= {name: (value, names) for value, name in names}
 
-    def _known(self, source: Source, node: ast.Expression) -> int:
+    def _known(self, source: Source, node: ast.Expression, values: dict[str, int]) -> int:
         if isinstance(node, ast.Integer):
             return node.value
         if isinstance(node, ast.Unary) and node.operator == "-":
-            return -self._known(source, node.value)
+            return -self._known(source, node.value, values)
+        if isinstance(node, ast.Identifier) and node.name in values:
+            return values[node.name]
         if isinstance(node, ast.Identifier) and node.name in self._constants:
             return self._constants[node.name][0]
         raise source.error("the value of an enum's constant is to be a number", node)

@@ -139,7 +139,7 @@ def _printf(s: Scope, node: ast.Call) -> None:
 
 
 def _place(s: Scope, node: ast.Call) -> str:
-    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, counted from 1, the end being behind it."""
+    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, from 1, the end behind it."""
     found = s.script.source.location(node)
     return f"{found.file}:{found.line}:{found.column + 1}-{(found.end_column or 0) + 1}"
 

@@ -40,9 +40,7 @@ _IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "str_trunc_tra
 class Script:
     """A parsed script with its arguments, its maps and the ring buffer of what it asks user space to do."""
 
-    def __init__(
-        self, program: Program, arguments: Sequence[str], settings: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, program: Program, arguments: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
         from pyebpf.bpftrace.ast import MapDeclaration as Declaration
 
         self.program = program

@@ -22,9 +22,7 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import Join, Loop
-from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,9 +36,7 @@ def arguments(given: list[str]) -> list[str]:
             break
         elif each in _WITH_VALUE and left:
             options += [each, left.pop(0)]
-        elif each.startswith("-") and len(each) > 1 and not (script or words):
-            options.append(each)
-        elif each.startswith("-") and len(each) > 1 and not each[1:].isdecimal():
+        elif each.startswith("-") and len(each) > 1 and not (each[1:].isdecimal() and (script or words)):
             options.append(each)
         else:
             words.append(each)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import platform
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Folders beside the files of tests, which have none.
 _OTHERS = {"engine", "outputs", "scripts"}

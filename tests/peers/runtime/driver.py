@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -34,7 +35,7 @@ _KILL = re.compile(r"pkill (-\w+) bpftrace")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test came out: "passed", "refused" (both refuse, each in words of its own), "failed", "program", "not here".
+    """The outcome of a test: "passed", "refused" (by both, each in its own words), "failed", "program", "not here".
 
     `why` is the reason, `output` what was printed.
     """
@@ -69,7 +70,7 @@ def _done(case: Case, folder: Path, scratch: Path) -> Outcome:
     befores = [subprocess.Popen(shlex.split(each), cwd=folder, start_new_session=True) for each in case.befores]
     try:
         text = _command(case, command)
-        status, output = _run(text, case, folder, environment, lambda: number.read_text())
+        status, output = _run(text, case, folder, environment, number.read_text)
     finally:
         for each in befores:
             _end(each)
@@ -104,11 +105,12 @@ def _run(
             while process.poll() is None and ATTACHED not in read() and time.monotonic() - begun < START:
                 time.sleep(0.02)
             if process.poll() is None and case.after:
+                command = _KILL.sub(lambda found: f"kill {found[1]} {number()}", case.after)
+                if "pidof" in command:
+                    command = command.replace("$(pidof bpftrace)", number())
                 after = subprocess.Popen(
-                    _KILL.sub(lambda found: f"kill {found[1]} {number()}", case.after).replace(
-                        "$(pidof bpftrace)", number() if "pidof" in case.after else ""
-                    ),
-                    shell=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                    command, shell=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    start_new_session=True,
                 )  # fmt: skip
             end = time.monotonic() + case.timeout * SLOWER
             while process.poll() is None and time.monotonic() < end:
@@ -131,10 +133,8 @@ def _run(
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
