@@ -38,7 +38,6 @@ class Script(BPF):
 
     Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`.
     `settings` are as those of a script's `config` block, and go before them.
-    `options` are those that getopt() gives.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
     """
@@ -53,16 +52,13 @@ class Script(BPF):
         unsafe: bool = False,
         child: int | None = None,
         settings: Mapping[str, str] | None = None,
-        options: Mapping[str, str] | None = None,
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
         self._script = ScriptModule(self, text, arguments, file, pid, settings)
         self._script.script.unsafe = unsafe
         self._script.script.child = child
-        self._script.script.options = dict(options or {})
-        #: Says what errorf() and warnf() print; None: it is text as any other.
-        self.note: Callable[[str], None] | None = None
+        self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's `exit()` gave.
@@ -134,19 +130,15 @@ class Script(BPF):
     def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
         """Carry out what probes asked for by now, until one asked for the end."""
         events = self._script.script.events
-        for record in events.poll(timeout):
-            action, values = events.action(record)
-            text = printer.text(action, values)
-            if text:
-                yield text
-            if printer.status is not None:
-                return
+        return printer.texts(events, events.poll(timeout))
 
     def printer(self, *, json: bool = False) -> Printer:
         """A printer of this script's actions."""
         limit = self._script.script.settings.max_cat_bytes
-        made = (JsonPrinter if json else Printer)(_Tables(self), _Names(self), lambda path: _cat(path, limit), _system)
-        made.note, made.warns = self.note, self.warns
+        made = (JsonPrinter if json else Printer)(
+            _Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain
+        )
+        made.warns = self.warns
         return made
 
 
@@ -193,6 +185,14 @@ class _Names:
         except KeyError:
             return str(number)
 
+    def cgroup_path(self, number: int, pattern: str) -> str:
+        from pyebpf.symbols.cgroups import paths
+
+        return ",".join([f"{name}:{path}" for name, path in paths(number, pattern)])
+
+    def number_name(self, kind: str, number: int) -> str:
+        return _number_name(kind, number)
+
     def time(self, layout: str, nanoseconds: int) -> str:
         since = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         seconds, rest = divmod(since + nanoseconds, 10**9)
@@ -218,6 +218,37 @@ def _stack_text(frames: Sequence[Frame], mode: str, *, kernel: bool) -> str:
         else:
             lines.append(f"        {place}")
     return "".join(["\n", *(f"{line}\n" for line in lines)])
+
+
+def _number_name(kind: str, number: int) -> str:
+    import os
+    import signal
+
+    if kind == "strerror":
+        from pyebpf.uapi import errno_table
+
+        return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
+    if kind == "signal_name":
+        try:
+            return signal.strsignal(number) or f"Unknown signal {number}"
+        except ValueError:
+            return "Unknown signal" if number else "Unknown signal 0"
+    from pyebpf.arch import host
+
+    return host().system_call_names.get(number, "unknown")
+
+
+def _cgroup_id(path: str) -> int:
+    from pathlib import Path
+
+    return Path(path).stat().st_ino
+
+
+def _complain(text: str) -> None:
+    import sys
+
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _cat(path: str, limit: int) -> str:

@@ -149,7 +149,7 @@ class Definitions(Statements):
         found = [self._member(start, of_type)]
         while self.accept(","):
             found.append(self._member(self.starts[self.index], of_type))
-        if self.tokens[self.index] != "}":  # bpftrace takes a struct whose last member has no semicolon
+        if self.tokens[self.index] != "}":  # behind the last one it may be left out
             self.expect(";", "after a member")
         return found
 

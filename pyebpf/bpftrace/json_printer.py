@@ -122,18 +122,18 @@ class JsonPrinter(Printer):
             return ""
         return message("value", _entry(table.value_type, entries[values[0]], self.names, 1))
 
-    def _do_errorf(self, action: Action, values: tuple[Any, ...]) -> str:
-        return self._at(action, super()._do_printf(action, values))
+    def _formatter(self, action: Action) -> None:
+        """None: each event is a line of its own."""
 
-    def _do_warnf(self, action: Action, values: tuple[Any, ...]) -> str:
-        return self._at(action, super()._do_printf(action, values)) if self.warns else ""
-
-    @staticmethod
-    def _at(action: Action, text: str) -> str:
+    def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         """A message with its place, which the action's text is."""
-        file, line, columns = action.text.rsplit(":", 2)
-        place = f'"filename": {quoted(file)}, "line": {line}, "col": {columns.partition("-")[0]}'
-        return f'{{"type": "{action.kind}", "msg": {quoted(text)}, {place}}}\n'
+        place, word, _ = action.text.rsplit(": ", 2)
+        if word == "WARNING" and not self.warns:
+            return ""
+        file, line, columns = place.rsplit(":", 2)
+        kind, text = {"ERROR": "errorf", "WARNING": "warnf"}[word], quoted(super()._do_printf(action, values))
+        at = f'"filename": {quoted(file)}, "line": {line}, "col": {columns.partition("-")[0]}'
+        return f'{{"type": "{kind}", "msg": {text}, {at}}}\n'
 
     def _do_time(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("time", quoted(super()._do_time(action, values)))

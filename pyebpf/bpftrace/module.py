@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.cursor import room
+from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
 from pyebpf.bpftrace.translate.attachments import program_name, request
 from pyebpf.bpftrace.translate.body import ProbeBody
+from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.errors import CompileError
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
@@ -39,7 +42,11 @@ class ScriptModule:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._module = module
-        self.script = Script(parse(text, file, arguments), arguments, settings)
+        words = [each for each in arguments if not each.startswith("--")]
+        program = parse(text, file, words)
+        with room():
+            program = expand(program, is_function)
+        self.script = Script(program, arguments, settings)
         self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []
@@ -59,21 +66,13 @@ class ScriptModule:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
         for _ in range(_MAX_BUILDS):
-            self._infer(target)
-            module.maps[:] = [*maps.tables(), self.script.events]
-            spec = link()
-            self._check_options()
+            with room():
+                self._infer(target)
+                module.maps[:] = [*maps.tables(), self.script.events]
+                spec = link()
             if not maps.changed:
                 return spec
         raise self.script.source.error("the types of this script's maps do not settle", self.script.program)
-
-    def _check_options(self) -> None:
-        """Refuse options that the script does not ask for."""
-        asked = self.script.asked
-        other = next((each for each in self.script.options if each not in asked), None)
-        if other is not None:
-            takes = "".join(f"\n  --{name}{f': {text}' if text else ''}" for name, text in asked.items()) or " none"
-            raise InvalidValue(f"the script has no option --{other}; it takes:{takes}")
 
     def _infer(self, target: Target) -> None:
         """Build every probe at the first of its places until no map's type is new."""

@@ -102,13 +102,12 @@ def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, o
     return rest, given
 
 
-def _of_script(arguments: list[str], rest: list[str]) -> tuple[dict[str, str], list[str]]:
-    """The options that stand behind `--`, as `--name` or `--name=value`, and the script's other arguments."""
-    place = rest.index("--") if "--" in rest else -1
-    before, behind = (rest[:place], rest[place + 1 :]) if place >= 0 else ([], arguments[arguments.index("--") + 1 :])
-    options = [each for each in behind if each.startswith("--") and len(each) > 2]
-    named = {name: value for name, _, value in (each[2:].partition("=") for each in options)}
-    return named, [*before, *(each for each in behind if each not in options)]
+def _of_script(arguments: list[str], rest: list[str]) -> list[str]:
+    """The script's arguments, where `--` stands before those that begin with it."""
+    if "--" not in rest:
+        return arguments[arguments.index("--") + 1 :]
+    place = rest.index("--")
+    return rest[:place] + rest[place + 1 :]
 
 
 def _value(option: str, rest: list[str], program: str) -> str | int:
@@ -133,7 +132,7 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
         Sink.of(sys.stdout).write(HELP)
         return 0
     if "--" in rest or "--" in arguments:
-        given["options"], rest = _of_script(arguments, rest)
+        rest = _of_script(arguments, rest)
     elif rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
         raise UsageError(
             program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
@@ -165,9 +164,8 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             unsafe=bool(given.get("unsafe")),
             child=number,
             settings=_outer_settings(),
-            options=given.get("options"),
         )
-        script.note, script.warns = note, not given.get("unwarned")
+        script.warns = not given.get("unwarned")
         if given.get("dump"):
             return dump(script)
         if given.get("dry"):

@@ -49,7 +49,9 @@ def test_a_value_of_an_enum_is_known() -> None:
 def test_structs_have_structs_inside() -> None:
     """With a name, without one, and enums; sizes are C's."""
     text = """
-        struct outer { char a; struct inner { int x; short y; } in; struct { long b; }; enum { Z } e; union { char c; int d; } u }
+        struct outer {
+            char a; struct inner { int x; short y; } in; struct { long b; }; enum { Z } e; union { char c; int d; } u
+        }
         BEGIN {
             print((offsetof(struct outer, in.y), offsetof(struct outer, b), offsetof(struct outer, e)));
             print((offsetof(struct outer, u.d), sizeof(struct outer)));

@@ -1,4 +1,4 @@
-"""What is given to a script from outside: options, parameters, settings; and small functions and builtins."""
+"""What is given to a script from outside: parameters and settings; and small functions and builtins."""
 
 from __future__ import annotations
 
@@ -6,35 +6,10 @@ import os
 
 import pytest
 
-from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
-
-ASKED = 'BEGIN { print((getopt("n", 20, "how many"), getopt("on", true), getopt("flag"), getopt("who", "me"))); }'
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({}, "(20, true, false, me)"),
-        ({"n": "0x10", "flag": "", "who": "you"}, "(16, true, true, you)"),
-        ({"n": "-3", "on": "False", "flag": "true"}, "(-3, false, true, me)"),
-    ],
-)
-def test_an_option_is_as_its_default(options: dict[str, str], text: str) -> None:
-    """A number, a boolean, a text; one without a default is a flag."""
-    assert printed_by(Script(ASKED, options=options), lambda _: None) == f"{text}\n"
-
-
-def test_an_option_that_is_not_asked_for_is_refused() -> None:
-    """With those that are, and their descriptions."""
-    with pytest.raises(InvalidValue, match=r"(?s)no option --other; it takes:\n  --n: how many\n  --on\n"):
-        Script(ASKED, options={"other": ""}).compile(FakeTarget())
-    with pytest.raises(CompileError, match="--n=x: it is a number"):
-        Script(ASKED, options={"n": "x"}).compile(FakeTarget())
-    with pytest.raises(CompileError, match="--flag=maybe: it is true or false"):
-        Script(ASKED, options={"flag": "maybe"}).compile(FakeTarget())
 
 
 def test_parameters_stand_in_attach_points() -> None:
@@ -70,14 +45,16 @@ def test_the_process_of_a_command_has_a_name() -> None:
         Script("BEGIN { print(cpid); }").compile(FakeTarget())
 
 
-def test_messages_begin_with_their_place() -> None:
-    """Errors and warnings are text unless somebody takes them."""
+def test_messages_begin_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file, the line, and columns from 1, the end behind the last; warnings may be unwanted."""
     text = 'BEGIN { errorf("bad %d", 7); warnf("so so\\n"); print(1); }'
-    assert printed(text) == "<script>:1:9-28: ERROR: bad 7\n<script>:1:30-46: WARNING: so so\n1\n"
-    script, notes = Script(text), []
-    script.note, script.warns = notes.append, False
+    assert printed(text) == "1\n"
+    error, warning = "<script>:1:9-28: ERROR: bad 7\n", "<script>:1:30-46: WARNING: so so\n"
+    assert capsys.readouterr().err == error + warning
+    script = Script(text)
+    script.warns = False
     assert printed_by(script, lambda _: None) == "1\n"
-    assert notes == ["<script>:1:9-28: ERROR: bad 7"]
+    assert capsys.readouterr().err == error
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ _ARGUMENT = re.compile(r"s?arg(\d)")
 def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     """The value of a builtin; None if it is none."""
     name = node.name.removeprefix("__builtin_")
-    build = _BUILTINS.get(name)
+    build = BUILTINS.get(name)
     if build is not None:
         return build(s, node)
     found = _ARGUMENT.fullmatch(name)
@@ -142,6 +142,16 @@ def probe_text(s: Scope) -> str:
     return point.text
 
 
+#: Kinds of probes that bpftrace calls so.
+_SPECIAL = ("BEGIN", "END")
+
+
+def _probe_type(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    """`probetype`: the kind of probe."""
+    kind = s.point.provider
+    return literal_text(("special" if kind.upper() in _SPECIAL else kind).encode())
+
+
 def _retval(s: Scope, node: ast.Identifier) -> Value:
     p, attach = s.p, s.p.attach
     if isinstance(attach, Fexit):
@@ -226,7 +236,17 @@ def _cpid(s: Scope, node: ast.Identifier) -> Value:
     return constant(s.p, s.script.child)
 
 
-_BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
+def _call(s: Scope, node: ast.Identifier) -> Value:
+    """A function that is called without parentheses, too."""
+    from pyebpf.bpftrace.ast import Call
+    from pyebpf.bpftrace.translate.machine import MACHINE
+
+    found = MACHINE[node.name](s, Call(node.start, node.end, node.name, ()))
+    assert found is not None
+    return found
+
+
+BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "pid": _intrinsic("pid"),
     "tid": _intrinsic("tid"),
     "uid": _intrinsic("uid"),
@@ -243,10 +263,12 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "username": _username,
     "func": _func,
     "probe": _probe,
+    "jiffies": _helper(JIFFIES64),
+    "probetype": _probe_type,
     "retval": _retval,
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
     "cpid": _cpid,
-    "jiffies": _helper(JIFFIES64),
+    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

@@ -10,6 +10,8 @@ from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate import arithmetic, maps
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
+from pyebpf.bpftrace.translate.builtins import BUILTINS, builtin
+from pyebpf.bpftrace.translate.checks import CHECKS
 from pyebpf.bpftrace.translate.expressions import (
     as_integer,
     evaluate,
@@ -18,18 +20,16 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
-from pyebpf.bpftrace.translate.options import option
+from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
-from pyebpf.bpftrace.value_types import Described, KernelSymbol, String, Timestamp, UserSymbol, ValueType
-from pyebpf.builder.available import need_helper
+from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
-from pyebpf.types import S64, U64
-from pyebpf.uapi import helper_ids
-from pyebpf.uapi.helper_ids import SEND_SIGNAL
+from pyebpf.types import U64
+from pyebpf.uapi.helper_ids import SEND_SIGNAL, SEND_SIGNAL_THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,66 +37,38 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
 
 
+def is_function(name: str) -> bool:
+    """Whether the language has a function of a name, supported or not."""
+    return any(name in each for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS, AGGREGATIONS, _LATER, BUILTINS))
+
+
 def call(s: Scope, node: ast.Call) -> Value | None:
     """A call."""
-    build = _FUNCTIONS.get(node.name) or TEXTS.get(node.name)
-    if build is not None:
-        return build(s, node)
-    if node.name in AGGREGATIONS:
-        raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
-    if node.name == "nsecs" or not node.arguments:
-        found = _as_builtin(s, node)
+    if not node.arguments:
+        found = builtin(s, ast.Identifier(node.start, node.end, node.name))
         if found is not None:
             return found
+    for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS):
+        if node.name in each:
+            return each[node.name](s, node)
+    if node.name in AGGREGATIONS:
+        raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in _LATER:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
-    if any(isinstance(each, ast.Macro | ast.Function) and each.name == node.name for each in s.script.program.items):
-        raise s.error("macros and functions of a script are not supported yet: write it out", node)
-    raise s.error(f"there is no function {node.name}(){closest(node.name, [*_FUNCTIONS, *TEXTS, *AGGREGATIONS])}", node)
-
-
-def _as_builtin(s: Scope, node: ast.Call) -> Value | None:
-    """`comm()` is comm; nsecs() may name a clock. None for what is no builtin."""
-    from pyebpf.bpftrace.translate.builtins import builtin
-
-    if node.name == "nsecs" and node.arguments:
-        (clock,) = arguments(s, node, 1, 1)
-        helper = _CLOCKS.get(clock.name) if isinstance(clock, ast.Identifier) else None
-        if helper is None:
-            raise s.error(f"there is no such clock: it is one of {', '.join(_CLOCKS)}", clock)
-        need_helper(s.p, helper, f"nsecs({', '.join(_CLOCKS)})", "write nsecs")
-        return Integer(s.p.b.call(getattr(helper_ids, helper.upper())), signed=False)
-    return builtin(s, ast.Identifier(node.start, node.end, node.name))
-
-
-#: Helpers by the clock that `nsecs` names. bpftrace reckons sw_tai itself, for kernels without that helper.
-_CLOCKS = {
-    "boot": "ktime_get_boot_ns",
-    "monotonic": "ktime_get_ns",
-    "tai": "ktime_get_tai_ns",
-    "sw_tai": "ktime_get_tai_ns",
-}
+    if any(isinstance(each, ast.Function) and each.name == node.name for each in s.script.program.items):
+        raise s.error("functions of a script are not supported yet: write a macro", node)
+    known = closest(node.name, [*_FUNCTIONS, *TEXTS, *MACHINE, *CHECKS, *AGGREGATIONS])
+    raise s.error(f"there is no function {node.name}(){known}", node)
 
 
 #: Functions that bpftrace has, with what to do instead.
 _LATER = {
-    "override": "there is @bpf.fmod_ret in pyebpf's own language",
     "uaddr": "read the symbol's address with nm, and cast it",
-    "uptr": "user memory is known from where a pointer comes",
-    "kptr": "cast a pointer to read the kernel's memory",
-    "reg": "write arg0, or args.NAME",
-    "cgroupid": "print cgroup, and compare with the inode of the group's directory",
-    "cgroup_path": "print cgroup",
     "path": "walk the dentry's names",
-    "macaddr": "print the bytes",
     "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
-    "signal_thread": "write signal()",
     "tseries": "print from an interval",
     "unwatch": "leave it out",
-    "pid": "write pid",
-    "tid": "write tid",
     "debugf": "write printf()",
-    "pton": "write the bytes",
     "socket_cookie": "read the member of the socket",
     "strcap": "write strftime()",
 }
@@ -121,7 +93,8 @@ def send(s: Scope, action: Action, values: Sequence[Value]) -> None:
 # -- printing ----------------------------------------------------------------------------------------------------------
 
 
-def _printf(s: Scope, node: ast.Call) -> None:
+def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
+    """The action of a call with a format, and its values."""
     arguments(s, node, 1, 64)
     try:
         layout = parse_format(known_text(s, node.arguments[0]))
@@ -134,14 +107,11 @@ def _printf(s: Scope, node: ast.Call) -> None:
     for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
         if not specifier.accepts(value.type) and not isinstance(value, Unknown):
             raise s.error(f"%{specifier.kind} does not print {value.type.name}", each)
-    place = "" if node.name == "printf" else _place(s, node)
-    send(s, Action(node.name, _types(values), layout, text=place), values)
+    return Action(node.name, _types(values), layout), values
 
 
-def _place(s: Scope, node: ast.Call) -> str:
-    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, from 1, the end behind it."""
-    found = s.script.source.location(node)
-    return f"{found.file}:{found.line}:{found.column + 1}-{(found.end_column or 0) + 1}"
+def _printf(s: Scope, node: ast.Call) -> None:
+    send(s, *formatted(s, node))
 
 
 def _types(values: Sequence[Value]) -> tuple[ValueType, ...]:
@@ -210,27 +180,15 @@ def _time(s: Scope, node: ast.Call) -> None:
     send(s, Action("time", text=known_text(s, given[0]) if given else "%H:%M:%S\n"), ())
 
 
-def _unsafe(s: Scope, node: ast.Call) -> None:
+def unsafe(s: Scope, node: ast.Call) -> None:
     """Refuse what does more than look, unless that is allowed."""
     if not s.script.unsafe:
         raise s.error(f"{node.name}() changes what it looks at: allow it by --unsafe, or Script(unsafe=True)", node)
 
 
 def _system(s: Scope, node: ast.Call) -> None:
-    _unsafe(s, node)
-    _cat(s, node)
-
-
-def _cat(s: Scope, node: ast.Call) -> None:
-    arguments(s, node, 1, 64)
-    try:
-        layout = parse_format(known_text(s, node.arguments[0]))
-    except ValueError as error:
-        raise s.error(str(error), node.arguments[0]) from None
-    values = [kept(s, evaluate(s, each), each) for each in node.arguments[1:]]
-    if len(values) != len(layout.specifiers):
-        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(values)} are given", node)
-    send(s, Action(node.name, _types(values), layout), values)
+    unsafe(s, node)
+    _printf(s, node)
 
 
 def _join(s: Scope, node: ast.Call) -> None:
@@ -291,18 +249,10 @@ def _strftime(s: Scope, node: ast.Call) -> Value:
     return Special(Timestamp(known_text(s, layout)), Int(number(s, nanoseconds).value, U64))
 
 
-def _described(kind: str) -> Callable[[Scope, ast.Call], Value]:
-    def build(s: Scope, node: ast.Call) -> Value:
-        (first,) = arguments(s, node, 1, 1)
-        return Special(Described(kind), Int(number(s, first).value, S64))
-
-    return build
-
-
 def _signal(s: Scope, node: ast.Call) -> None:
     import signal
 
-    _unsafe(s, node)
+    unsafe(s, node)
     (first,) = arguments(s, node, 1, 1)
     value = evaluate(s, first)
     if isinstance(value, Text):
@@ -311,7 +261,8 @@ def _signal(s: Scope, node: ast.Call) -> None:
         if found is None:
             raise s.error(f"there is no signal {name}", first)
         value = constant(s.p, int(found))
-    s.p.b.call(SEND_SIGNAL, as_integer(s, value, first).value)
+    helper = SEND_SIGNAL_THREAD if node.name == "signal_thread" else SEND_SIGNAL
+    s.p.b.call(helper, as_integer(s, value, first).value)
 
 
 def _absolute(s: Scope, node: ast.Call) -> Value:
@@ -361,10 +312,10 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
 
 
 def _sized(s: Scope, node: ast.Call) -> Value:
-    """`len(text)`."""
+    """`len(@map)`, `len(text)`."""
     (first,) = arguments(s, node, 1, 1)
     if isinstance(first, ast.Map):
-        raise s.error("len() of a map is not supported yet: print() shows it, and Python reads it", node)
+        return maps.length(s, first)
     value = evaluate(s, first)
     if isinstance(value, Unknown):
         return value
@@ -376,8 +327,6 @@ def _sized(s: Scope, node: ast.Call) -> Value:
 
 _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "printf": _printf,
-    "errorf": _printf,
-    "warnf": _printf,
     "print": _print,
     "clear": _about_map,
     "zero": _about_map,
@@ -386,7 +335,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "exit": _exit,
     "time": _time,
     "bswap": _bswap,
-    "cat": _cat,
+    "cat": _printf,
     "system": _system,
     "join": _join,
     "kaddr": _kaddr,
@@ -395,12 +344,10 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "kstack": _stack,
     "ustack": _stack,
     "strftime": _strftime,
-    "strerror": _described("strerror"),
-    "signal_name": _described("signal_name"),
     "signal": _signal,
+    "signal_thread": _signal,
     "abs": _absolute,
     "strncmp": _strncmp,
     "len": _sized,
-    "getopt": option,
     "strlen": _sized,
 }
