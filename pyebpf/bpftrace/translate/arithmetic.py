@@ -6,6 +6,7 @@ import operator as operators
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.values import Integer, Reference, Text
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U64, CharFactory
