@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.bpftrace.histograms import linear_borders, log2_borders
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.tables import quotient
-from pyebpf.bpftrace.value_types import Address, Aggregate, Boolean, Buffer, Number, Tuple
+from pyebpf.bpftrace.value_types import Address, Aggregate, Array, Boolean, Buffer, Number, Record, Tuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,13 +38,18 @@ def number(value: int) -> str:
 
 
 def plain(type_: ValueType, value: Any, names: Names) -> str:
-    """A value as JSON: numbers without their names, tuples and bytes as arrays, all else as text."""
+    """A value as JSON: numbers without their names, tuples, arrays and bytes as arrays, all else as text."""
     if isinstance(type_, Boolean):
         return "true" if value else "false"
     if isinstance(type_, Number | Address):
         return number(value)
     if isinstance(type_, Tuple):
         return f"[{','.join(plain(part, each, names) for part, each in zip(type_.parts, value, strict=True))}]"
+    if isinstance(type_, Record):
+        parts = zip(type_.names, type_.parts, value, strict=True)
+        return f"{{{', '.join(f'{quoted(name)}: {plain(part, each, names)}' for name, part, each in parts)}}}"
+    if isinstance(type_, Array):
+        return f"[{','.join(plain(type_.element, each, names) for each in value)}]"
     if isinstance(type_, Buffer):
         length, data = value
         return f"[{','.join(map(str, bytes(data)[:length]))}]"

@@ -24,6 +24,7 @@ def lines(text: str, **options: Any) -> list[str]:
         ('print("a\\"b");', "value", '"a\\"b"'),
         ('print((1, "x", true, (2, 3)));', "value", '[1,"x",true,[2,3]]'),
         ("print((uint64)0xffffffffffffffff);", "value", '"18446744073709551615"'),
+        ('print((a=1, b="x"));', "value", '{"a": 1, "b": "x"}'),
         ("print((int8 *)8);", "value", "8"),
         ('print(buf("ab", 2));', "value", "[97,98]"),
         ("enum { ONE = 1 } BEGIN { print(ONE); }", "value", "1"),

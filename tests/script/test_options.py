@@ -76,6 +76,12 @@ def test_small_functions(expression: str, text: str) -> None:
     assert printed(f"BEGIN {{ print({expression}); return 3; }}") == f"{text}\n"
 
 
+def test_a_declared_variable_begins_as_nothing() -> None:
+    """Whatever a block before has put into one of that name."""
+    text = 'BEGIN { if (1) { $x = 1; $y = "a"; } let $x; let $y; if ($x) { $x = 5; } print(($x, $y)); $y = "b"; }'
+    assert printed(text) == "(0, )\n"
+
+
 def test_a_range_may_end_where_nobody_knows_before() -> None:
     """Its border is read once; continue goes on with the next number."""
     body = "for ($i : $a..$b) { if ($i == 1) { continue; } if ($i == 4) { break; } print($i); $b = 1; }"

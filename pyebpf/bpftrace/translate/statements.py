@@ -121,9 +121,8 @@ def _let(s: Scope, node: ast.Let) -> None:
             return
         if not s.variables.note(name, type_):
             raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
-        if node.value is None:
-            s.storage.declare(name)
-    if node.value is None:
+    if node.value is None:  # one of that name in a block before was another
+        s.storage.declare(name)
         return
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):

@@ -13,7 +13,9 @@ import os
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
 
 from tests.peers.runtime.cases import Case, read
 from tests.peers.runtime.driver import Outcome, outcome
@@ -35,8 +37,11 @@ def main() -> int:
     cases = [each for each in read(folder) if not given.words or any(word in each.id for word in given.words)]
     counts: dict[str, Counter[str]] = {}
 
+    shared = Lock()
+
     def done(case: Case) -> tuple[Case, Outcome]:
-        return case, outcome(case, folder)
+        with shared if "/tmp/" in case.text else nullcontext():  # several write one file of that name
+            return case, outcome(case, folder)
 
     with ThreadPoolExecutor(given.jobs) as pool:
         for case, found in pool.map(done, cases):
