@@ -17,7 +17,8 @@ _DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
 _DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
 _INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
 _PIECE = r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/|/\*|\\[\s\S]|\n'
-_ATTRIBUTES = r"(?:\s*__attribute__\s*\(\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\))*(?:\s*;)?"
+_SPACE = r"(?>\s+|/\*[\s\S]*?\*/)*+"
+_ATTRIBUTES = rf"(?:{_SPACE}__attribute__{_SPACE}\(\([^()]*(?:\([^()]*\)[^()]*)*\){_SPACE}\))*(?:{_SPACE};)?"
 _ATTRIBUTE = "__attribute__"
 
 

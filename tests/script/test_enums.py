@@ -42,6 +42,7 @@ def test_keys_and_values_of_maps_are_named() -> None:
 def test_a_value_of_an_enum_is_known() -> None:
     """Numbers, and constants before it."""
     assert printed("enum { A = 5, B = A, C } BEGIN { print(C + 0); }") == "6\n"
+    assert printed("enum { A = 1 << 4, B = A | 3 } BEGIN { print(B + 0); }") == "19\n"
     with pytest.raises(CompileError, match="is to be a number"):
         Script("enum { A = pid } BEGIN { }").compile(FakeTarget())
 
@@ -57,3 +58,13 @@ def test_structs_have_structs_inside() -> None:
             print((offsetof(struct outer, u.d), sizeof(struct outer)));
         }"""
     assert printed(text) == "(8, 16, 24)\n(28, 32)\n"
+
+
+def test_attributes_of_structs_are_obeyed() -> None:
+    """Packed ones have no gaps, and aligned ones are larger."""
+    text = """
+        struct a { char c; int i; short s } __attribute__((packed))
+        struct b { char c; int i; } __attribute__((packed)) /* and */ __attribute__ ((aligned(16)))
+        struct c { struct a a; int i; };
+        BEGIN { print((sizeof(struct a), offsetof(struct a, s), sizeof(struct b), sizeof(struct c))); }"""
+    assert printed(text) == "(7, 5, 16, 12)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import add, mul, or_, sub
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
@@ -9,9 +10,20 @@ from pyebpf.bpftrace.translate.values import Integer, constant
 from pyebpf.bpftrace.value_types import Number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.bpftrace.source import Source
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "|": or_,
+    "<<": lambda left, right: left << min(right, 64),
+}
 
 
 class Enums:
@@ -43,6 +55,9 @@ class Enums:
             return values[node.name]
         if isinstance(node, ast.Identifier) and node.name in self._constants:
             return self._constants[node.name][0]
+        if isinstance(node, ast.Binary) and node.operator in _OPERATORS:
+            left, right = (self._known(source, each, values) for each in (node.left, node.right))
+            return _OPERATORS[node.operator](left, right)
         raise source.error("the value of an enum's constant is to be a number", node)
 
     def constant(self, p: ProgramBuilder, name: str) -> Integer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
@@ -23,6 +24,12 @@ class Layout:
     type: KernelType
     align: int
     members: dict[str, tuple[int, KernelType]]
+
+
+def _aligned(node: ast.Struct) -> int:
+    """The least alignment of a struct, by `__attribute__((aligned(n)))`."""
+    found = [re.fullmatch(r"aligned\s*\(\s*(\d+)\s*\)", each) for each in node.attributes]
+    return max([1, *(int(each[1]) for each in found if each is not None)])
 
 
 class Structs:
@@ -70,11 +77,13 @@ class Structs:
     def _laid_out(self, target: Target, node: ast.Struct, name: str, number: int) -> Layout:
         members: dict[str, tuple[int, KernelType]] = {}
         offset = size = 0
-        alignment = 1
+        alignment, packed = _aligned(node), "packed" in node.attributes
         for each in node.members:
             if each.bits is not None:
                 raise self._source.error("bit-fields are not supported yet in structs", each)
             type_, align = self._nested(target, each.type) or self._type(target, each.type)
+            if packed:
+                align = 1
             if not align:
                 # A struct of the kernel's: BTF tells no alignment, and any fits a multiple of 8.
                 if offset % 8:
@@ -89,8 +98,6 @@ class Structs:
                 members |= {name: (offset + at, of) for name, (at, of) in self._layouts[type_.name].members.items()}
             offset += type_.size
             size, alignment = max(size, offset), max(alignment, align)
-        if "packed" in node.attributes:
-            raise self._source.error("packed structs are not supported yet", node)
         made = KernelType(node.keyword, -(-size // alignment) * alignment, name, id=number)
         return Layout(made, alignment, members)
 

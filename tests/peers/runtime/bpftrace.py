@@ -42,7 +42,7 @@ def arguments(given: list[str]) -> list[str]:
             words.append(each)
     if options[:1] in (["-l"], ["-lv"]):
         rest = [option for option in options[1:] if option == "-v"] + (["-v"] if options[0] == "-lv" else [])
-        return ["list", *rest, *words] if script is None else ["list", *rest, "-e", script]
+        return ["list", *rest, *(words or ["*"])] if script is None else ["list", *rest, "-e", script]
     if script is not None:
         return ["-e", script, *options, *words]
     if words[:1] == ["-"]:

@@ -50,7 +50,7 @@ def outcome(case: Case, folder: Path) -> Outcome:
     why = why_not(case, folder)
     if why:
         return Outcome("not here", why)
-    if needs_program(case) or case.new_namespace:
+    if needs_program(case, folder) or case.new_namespace:
         return Outcome("program")
     with tempfile.TemporaryDirectory() as scratch:
         return _done(case, folder, Path(scratch))

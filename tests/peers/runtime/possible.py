@@ -37,7 +37,7 @@ _FEATURES = {
 def why_not(case: Case, folder: Path) -> str:
     """Why a test cannot be tried on this machine; "" if it can."""
     for pattern, probe in _PROVIDERS.items():
-        if re.search(_ATTACH_POINT.format(pattern), case.text) and not _has(probe) and " -l" not in case.run:
+        if re.search(_ATTACH_POINT.format(pattern), case.text) and not _has(probe):
             return f"probe {probe}: no"
     for name in case.features:
         probe = _FEATURES.get(name.removeprefix("!"), "")
@@ -52,9 +52,11 @@ def why_not(case: Case, folder: Path) -> str:
     return ""
 
 
-def needs_program(case: Case) -> bool:
-    """Whether it runs one of bpftrace's own test programs."""
-    return "testprogs/" in case.text or "testlibs/" in case.text
+def needs_program(case: Case, folder: Path) -> bool:
+    """Whether it runs one of bpftrace's own test programs, or a script that does."""
+    scripts = re.findall(r"runtime/scripts/\S+", case.text)
+    texts = [case.text, *((folder / each).read_text() for each in scripts)]
+    return any("testprogs/" in each or "testlibs/" in each for each in texts)
 
 
 @cache
