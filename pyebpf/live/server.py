@@ -129,7 +129,7 @@ class Server:
         is_watched = self.viewers or self._ended_at - self._last_viewer < 1.0
         self._grace = self._limits.grace if is_watched else 0.0
         self._ending = True
-        if self._thread.ident is not None:
+        if self._thread.is_alive():
             self._wake()
             self._thread.join()
         self._hub.wake = lambda: None
