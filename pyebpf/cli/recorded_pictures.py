@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.cli.pictures import Events, IntervalHeatMap, event_picture
+from pyebpf.cli.pictures import Events, event_picture, interval_picture
 from pyebpf.cli.report import UsageError
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ _SECOND = 1_000_000_000  # nanoseconds
 
 def check_picture(header: Header, common: Common) -> None:
     """Raise UsageError for a picture of what a recording does not have."""
-    if common.heatmap is None and common.scatter is None:
+    if common.heatmap is None and common.scatter is None and common.bars is None:
         return
-    flag = "--scatter" if common.heatmap is None else "--heatmap"
+    flag = "--scatter" if common.scatter is not None else "--bars" if common.bars is not None else "--heatmap"
     events = header.events if header.kind == "events" else None
     is_drawn = events is not None and any(column.drawn for column in events.columns)
     has_histograms = header.kind == "summary" and header.summary is None
-    if not is_drawn and not (has_histograms and common.heatmap is not None):
+    if not (has_histograms if flag == "--bars" else is_drawn or (has_histograms and flag == "--heatmap")):
         raise UsageError("pyebpf show", f"{flag} has nothing to draw: {header.tool} recorded no times for it")
 
 
@@ -40,7 +40,5 @@ def recorded_picture(header: Header, common: Common, dates: Dates, now: Callable
     title = f"pyebpf {header.tool}: {header.tracing}"
     if header.kind == "events" and header.events is not None:
         return event_picture(Events(title, header.events.columns, lambda _: now(), date), common)
-    if common.heatmap is None:
-        return None
     # One summary, of all: a column of a second, which stands for as long as it was.
-    return IntervalHeatMap(title, common.heatmap, header.interval or _SECOND, header.start, now, date)
+    return interval_picture(title, common, header.interval or _SECOND, header.start, now, date)

@@ -66,6 +66,7 @@ def parser() -> Parser:
     add_stack_files(made)
     form.add_argument("--heatmap", metavar="FILE", help="write a heat map over time (SVG); - as above")
     form.add_argument("--scatter", metavar="FILE", help="write a scatter plot of the events (SVG); - as above")
+    form.add_argument("--bars", metavar="FILE", help="write histograms side by side (SVG); - as above")
     made.add_argument("--scale", choices=("log", "linear"), default="log", help="the scale of these (default: log)")
     form.add_argument("--info", action="store_true", help="print what the file says of itself, and how much it holds")
     add = made.add_argument
@@ -133,7 +134,7 @@ def run_show(arguments: list[str]) -> int:
 
 def _common(header: Header, given: argparse.Namespace) -> Common:
     """The options of the output: those given, else those of the recorded command."""
-    other = given.form or next((name for name in ("info", "heatmap", "scatter") if getattr(given, name)), None)
+    other = given.form or next((name for name in ("info", "heatmap", "scatter", "bars") if getattr(given, name)), None)
     stack_file = one_stack_file("pyebpf show", given.stack_files, other)
     form = given.form or ("text" if stack_file is not None else header.form)
     if (form == "folded" or stack_file is not None) and header.kind != "stacks":
@@ -148,6 +149,7 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
         stack_file=stack_file,
         heatmap=given.heatmap,
         scatter=given.scatter,
+        bars=given.bars,
         scale=given.scale,
     )
     check_picture(header, common)
@@ -272,6 +274,7 @@ class _Show:
             duration=max(time - header.start, 0),
             delimited=common.delimited,
             annotated=common.annotated,
+            palette=header.palette,
         )
         output_stacks(stacks, common, self._sink, time=self._dates.iso(time), recording=recording)
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.cli.files import STANDARD_OUTPUT, write_whole
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
+from pyebpf.output.cut import cut_note
 from pyebpf.output.escape import visible
 from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
+from pyebpf.tool import StackTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.cli.printing import Unrecorded
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
-    from pyebpf.tool import StackTool, Stop, SummaryTool
+    from pyebpf.tool import Stop, SummaryTool
 
 
 def check_terminal(form: str, path: str) -> None:
@@ -97,8 +99,12 @@ def _print(
         duration=duration,
         delimited=common.delimited,
         annotated=common.annotated,
+        palette=tool.palette if isinstance(tool, StackTool) else "samples",
     )
     output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
+    told = cut_note(stacks, tool.unit)
+    if told:
+        note(told)
 
 
 def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, recording: Recording) -> None:

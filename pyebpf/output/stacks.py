@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pyebpf.dataclass import dataclass, replace
+from pyebpf.output.cut import is_cut
 from pyebpf.output.escape import escaped, json_text, text_of
 from pyebpf.output.records import Record
 
@@ -17,7 +18,8 @@ StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
 _JIT = "[jit]"
 Kind = Literal["user", "kernel", "jit", "mark"]
-_BETWEEN_PARTS = "--"
+#: The name of the box between a stack and a further part.
+BETWEEN_PARTS = "--"
 
 
 class Frame(Protocol):
@@ -69,7 +71,7 @@ def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> 
     """
     found = _outermost_first(stack, delimited=delimited, annotated=annotated)
     for part in stack.parts:
-        found += [_BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
+        found += [BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
     return tuple(found)
 
 
@@ -89,7 +91,7 @@ def entries(stack: Stack) -> list[Entry]:
     found = _entries(stack)
     for part in stack.parts:
         ends = [*reversed(_entries(part)), Entry(text_of(part.comm), "", "mark")]
-        found += [Entry(_BETWEEN_PARTS, "", "mark"), *ends]
+        found += [Entry(BETWEEN_PARTS, "", "mark"), *ends]
     return found or [Entry(text_of(stack.comm), "", "mark")]
 
 
@@ -177,7 +179,7 @@ def write_stacks(
 def _text(stack: Stack, *, delimited: bool) -> str:
     lines: list[str] = []
     for part in reversed(stack.parts):
-        lines += [*reversed(_lines(part, part.name, delimited=delimited)), _BETWEEN_PARTS]
+        lines += [*reversed(_lines(part, part.name, delimited=delimited)), BETWEEN_PARTS]
     lines += _lines(stack, _DELIMITER, delimited=delimited)
     return "".join(f"    {line}\n" for line in lines) + f"        {stack.count}\n\n"
 
@@ -206,6 +208,8 @@ def _object(stack: Stack | StackPart) -> dict[str, object]:
     for key, frames in (("user", stack.user), ("kernel", stack.kernel)):
         if frames is not None:
             found[key] = [json_text(frame.label) for frame in frames]
+    if stack.user is not None:
+        found["cut"] = is_cut(stack.user)
     return found
 
 

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeAlias
 
+    from pyebpf.output.flamegraph import Palette
     from pyebpf.tool.options import Kind
 
     #: A tool whatever its options and records are.
@@ -476,11 +477,13 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     """A tool that prints stacks when it ends: `collect` watches until the stop, then gives what was counted.
 
     `unit` is what counts are of: "samples", "us", "bytes". `period` gives the nanoseconds from one sample to the next,
-    for tools that sample.
+    for tools that sample. `palette` has the colours of flame graphs: of what runs, "samples"; of what is blocked,
+    "off-cpu"; of who wakes, "wakeups".
     """
 
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
     unit: str = "samples"
+    palette: Palette = "samples"
     period: Callable[[Options], int] | None = None
 
     def reader(self, tracer: Built, options: Options) -> Stacks:

@@ -71,7 +71,14 @@ def stack_tool(fakes):
         yield Stack(2, "a", 43, (main,), None)
 
     return StackTool(
-        name="stacks", doc="Stacks.", tracing="stacks", options=Options, build=Tracer, collect=collect, unit="samples"
+        name="stacks",
+        doc="Stacks.",
+        tracing="stacks",
+        options=Options,
+        build=Tracer,
+        collect=collect,
+        unit="samples",
+        palette="off-cpu",
     )
 
 
@@ -328,6 +335,16 @@ def test_a_heat_map_of_intervals(record, show):
     status, out, _ = show(path, "--heatmap", "-")
     assert status == 0
     assert re.search(rf">{counted:,} values, columns of 50 ms, ", out)
+
+
+def test_histograms_side_by_side(record, show):
+    """As the tool draws them; of a tool without histograms there is nothing to draw."""
+    _, path = record("summary", "-D", "vda", "0.01", "2")
+    status, out, _ = show(path, "--bars", "-")
+    assert (status, "<svg" in out, 'class="bars"' in out) == (0, True, True)
+    _, path = record("events", "-d", "0.01", "--overwrite")
+    status, _, err = show(path, "--bars", "-")
+    assert (status, "--bars has nothing to draw" in err) == (2, True)
 
 
 def test_a_part_of_the_time(record, show):
