@@ -91,7 +91,7 @@ class Events:
 
 
 class Intervals:
-    """What intervals counted: rows, or histograms if there are no columns."""
+    """The counts of intervals: rows, or histograms if there are no columns."""
 
     def __init__(self, hub: Hub, columns: Sequence[Column]) -> None:
         self._hub, self._row = hub, Row(columns) if columns else None
