@@ -11,7 +11,7 @@ from pyebpf.cli.drops import note_dropped
 from pyebpf.cli.files import check_file
 from pyebpf.cli.parser import Common, add_stack_files, number, one_stack_file, positive
 from pyebpf.cli.printing import Lines, Summaries, write_dropped
-from pyebpf.cli.recorded_pictures import check_picture, recorded_picture
+from pyebpf.cli.recorded_pictures import check_picture, recorded_picture, write_subsecond
 from pyebpf.cli.report import FAILED, UsageError, note
 from pyebpf.cli.stacks import check_terminal
 from pyebpf.dataclass import dataclass
@@ -19,6 +19,7 @@ from pyebpf.errors import InvalidValue, closest_or_all
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 from pyebpf.output.stack_files import Recording
+from pyebpf.output.stacks import first_slot
 from pyebpf.output.timestamps import Dates
 from pyebpf.recording.entries import Dropped, End, Event, Footer, Interval, Stacks, Zone
 from pyebpf.recording.filters import Condition, holds_for
@@ -67,6 +68,7 @@ def parser() -> Parser:
     form.add_argument("--heatmap", metavar="FILE", help="write a heat map over time (SVG); - as above")
     form.add_argument("--scatter", metavar="FILE", help="write a scatter plot of the events (SVG); - as above")
     form.add_argument("--bars", metavar="FILE", help="write histograms side by side (SVG); - as above")
+    form.add_argument("--subsecond", metavar="FILE", help="write samples by second and offset in it (.svg, .html)")
     made.add_argument("--scale", choices=("log", "linear"), default="log", help="the scale of these (default: log)")
     form.add_argument("--info", action="store_true", help="print what the file says of itself, and how much it holds")
     add = made.add_argument
@@ -97,7 +99,12 @@ class _Filter:
     @property
     def is_all(self) -> bool:
         """Whether everything is shown."""
-        return not self.conditions and (self.first, self.last) == (float("-inf"), float("inf"))
+        return not self.conditions and self.has_all_times
+
+    @property
+    def has_all_times(self) -> bool:
+        """Whether nothing is left out for its time."""
+        return (self.first, self.last) == (float("-inf"), float("inf"))
 
     def has_time(self, time: int) -> bool:
         """Whether a time is shown."""
@@ -125,7 +132,7 @@ def run_show(arguments: list[str]) -> int:
     if given.info:
         _print_info(reader, sink)
     else:
-        _Show(header, _common(header, given), sink, shown).print(reader)
+        _Show(given.file, header, _common(header, given), sink, shown).print(reader)
     if reader.damage:
         note(f"pyebpf show: {visible(reader.damage)}; what stands before it was read")
         return FAILED
@@ -134,7 +141,9 @@ def run_show(arguments: list[str]) -> int:
 
 def _common(header: Header, given: argparse.Namespace) -> Common:
     """The options of the output: those given, else those of the recorded command."""
-    other = given.form or next((name for name in ("info", "heatmap", "scatter", "bars") if getattr(given, name)), None)
+    other = given.form or next(
+        (name for name in ("info", "heatmap", "scatter", "bars", "subsecond") if getattr(given, name)), None
+    )
     stack_file = one_stack_file("pyebpf show", given.stack_files, other)
     form = given.form or ("text" if stack_file is not None else header.form)
     if (form == "folded" or stack_file is not None) and header.kind != "stacks":
@@ -150,6 +159,7 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
         heatmap=given.heatmap,
         scatter=given.scatter,
         bars=given.bars,
+        subsecond=given.subsecond,
         scale=given.scale,
     )
     check_picture(header, common)
@@ -176,7 +186,8 @@ def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
 class _Show:
     """Prints entries by the code that prints a tool's records."""
 
-    def __init__(self, header: Header, common: Common, sink: Sink, shown: _Filter) -> None:
+    def __init__(self, file: str, header: Header, common: Common, sink: Sink, shown: _Filter) -> None:
+        self._file = file
         self._header, self._common, self._sink, self._shown = header, common, sink, shown
         self._dates, self._time = Dates(header.zone), 0
         self._labels: set[str] = set()
@@ -229,8 +240,15 @@ class _Show:
                     above = None if heading is None else visible(heading)
                     self._interval(time, above, self._wanted_items(items))
             case Stacks(time, items):
-                if shown.has_time(time):
-                    self._stacks(time, [each for each in items if holds_for(shown.conditions, _fields_of(each))])
+                wanted = [each for each in items if holds_for(shown.conditions, _fields_of(each))]
+                if any(each.times for each in wanted):
+                    # Times count from the beginning of a slot, as in the heat map of them.
+                    early = self._header.start - first_slot(self._header.start)
+                    within = (each.within(shown.first - early, shown.last - early) for each in wanted)
+                    wanted = wanted if shown.has_all_times else [each for each in within if each is not None]
+                elif not shown.has_time(time):
+                    return
+                self._stacks(time, wanted)
             case Dropped(time, totals):
                 if shown.has_time(time):
                     if self._common.form == "json":
@@ -266,6 +284,9 @@ class _Show:
 
         self._sink.flush()
         header, common = self._header, self._common
+        if common.subsecond is not None:
+            write_subsecond(common.subsecond, self._file, stacks, header, self._dates, self._sink)
+            return
         recording = Recording(
             name=f"pyebpf {header.tool}",
             title=f"pyebpf {header.tool}: {header.tracing}",
