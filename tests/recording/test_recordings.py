@@ -220,45 +220,6 @@ def test_records_in_python(record):
     assert [each["stack"] for each in pyebpf.open_recording(str(path)).rows()][2] == "main"
 
 
-def test_frames_ask_for_their_library_only_when_they_are_made(record, monkeypatch):
-    """The rows go to it as they are, and times become its dates."""
-    _, path = record("counts", "vda", "0.01", "1")
-
-    class Frame(dict):
-        columns = ("time",)
-
-        def with_columns(self, column):
-            return {**self, "cast": column}
-
-    class Column:
-        def __init__(self, name):
-            self.name = name
-
-        def cast(self, kind):
-            return self.name, kind
-
-        def astype(self, kind):
-            return self.name, kind
-
-    class Library:
-        Datetime, col = staticmethod(lambda unit: f"date in {unit}"), Column
-
-        @staticmethod
-        def DataFrame(rows, infer_schema_length=0):  # noqa: ARG004, N802 - as it is called there
-            return Frame(time=Column("time"), rows=rows)
-
-    recording = pyebpf.open_recording(str(path))
-    for name in ("pandas", "polars"):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(ImportError):
-            getattr(recording, name)()
-        monkeypatch.setitem(sys.modules, name, Library)
-    pandas, polars = recording.pandas(), recording.polars()
-    assert [(row["syscall"], row["count"]) for row in pandas["rows"]] == [("read", 17), ("openat", 5)]
-    assert pandas["time"] == ("time", "datetime64[ns]")
-    assert polars["cast"] == ("time", "date in ns")
-
-
 @pytest.mark.parametrize(
     ("command", "conditions", "found"),
     [
