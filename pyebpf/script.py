@@ -53,6 +53,7 @@ class Script(BPF):
         super().__init__(target)
         self._script = ScriptModule(self, text, arguments, file, pid)
         self._script.script.unsafe = unsafe
+        self._script.script.cgroup_id = _cgroup_id
         #: The status that the script's `exit()` gave.
         self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
@@ -117,17 +118,11 @@ class Script(BPF):
     def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
         """Carry out what probes asked for by now, until one asked for the end."""
         events = self._script.script.events
-        for record in events.poll(timeout):
-            action, values = events.action(record)
-            text = printer.text(action, values)
-            if text:
-                yield text
-            if printer.status is not None:
-                return
+        return printer.texts(events, events.poll(timeout))
 
     def printer(self) -> Printer:
         """A printer of this script's actions."""
-        return Printer(_Tables(self), _Names(self), _cat, _system)
+        return Printer(_Tables(self), _Names(self), _cat, _system, _complain)
 
 
 class _Tables(dict[str, Any]):
@@ -173,6 +168,14 @@ class _Names:
         except KeyError:
             return str(number)
 
+    def cgroup_path(self, number: int, pattern: str) -> str:
+        from pyebpf.symbols.cgroups import paths
+
+        return ",".join([f"{name}:{path}" for name, path in paths(number, pattern)])
+
+    def number_name(self, kind: str, number: int) -> str:
+        return _number_name(kind, number)
+
     def time(self, layout: str, nanoseconds: int) -> str:
         since = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         seconds, rest = divmod(since + nanoseconds, 10**9)
@@ -198,6 +201,37 @@ def _stack_text(frames: Sequence[Frame], mode: str, *, kernel: bool) -> str:
         else:
             lines.append(f"        {place}")
     return "".join(["\n", *(f"{line}\n" for line in lines)])
+
+
+def _number_name(kind: str, number: int) -> str:
+    import os
+    import signal
+
+    if kind == "strerror":
+        from pyebpf.uapi import errno_table
+
+        return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
+    if kind == "signal_name":
+        try:
+            return signal.strsignal(number) or "Unknown signal"
+        except ValueError:
+            return "Unknown signal"
+    from pyebpf.arch import host
+
+    return host().system_call_names.get(number, "unknown")
+
+
+def _cgroup_id(path: str) -> int:
+    from pathlib import Path
+
+    return Path(path).stat().st_ino
+
+
+def _complain(text: str) -> None:
+    import sys
+
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def _cat(path: str) -> str:

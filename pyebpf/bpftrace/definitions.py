@@ -149,7 +149,8 @@ class Definitions(Statements):
         found = [self._member(start, of_type)]
         while self.accept(","):
             found.append(self._member(self.starts[self.index], of_type))
-        self.expect(";", "after a member")
+        if self.tokens[self.index] != "}":  # behind the last one it may be left out
+            self.expect(";", "after a member")
         return found
 
     def _member_type(self) -> ast.Type | ast.Struct | ast.Enum:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.cursor import room
+from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
 from pyebpf.bpftrace.translate.attachments import program_name, request
 from pyebpf.bpftrace.translate.body import ProbeBody
+from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
@@ -33,7 +36,10 @@ class ScriptModule:
         self, module: DecoratorMethods, text: str, arguments: Sequence[str], file: str, pid: int | None
     ) -> None:
         self._module = module
-        self.script = Script(parse(text, file), arguments)
+        program = parse(text, file)
+        with room():
+            program = expand(program, is_function)
+        self.script = Script(program, arguments)
         self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []
@@ -53,9 +59,10 @@ class ScriptModule:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
         for _ in range(_MAX_BUILDS):
-            self._infer(target)
-            module.maps[:] = [*maps.tables(), self.script.events]
-            spec = link()
+            with room():
+                self._infer(target)
+                module.maps[:] = [*maps.tables(), self.script.events]
+                spec = link()
             if not maps.changed:
                 return spec
         raise self.script.source.error("the types of this script's maps do not settle", self.script.program)

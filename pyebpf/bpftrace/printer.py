@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from pyebpf.bpftrace.formats import texts_of_records
 
-    from pyebpf.bpftrace.events import Action
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pyebpf.bpftrace.events import Action, Events
     from pyebpf.bpftrace.tables import Gathered, Table
     from pyebpf.bpftrace.value_types import Names
 
 
+def _start(record: bytes) -> bytes:
+    """The number of the action, as it is in memory."""
+    return record[:8]
+
+
 class Printer:
-    """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text."""
+    """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text.
+
+    `complain` writes to standard error.
+    """
 
     def __init__(
         self,
@@ -22,12 +33,43 @@ class Printer:
         names: Names,
         cat: Callable[[str], str],
         system: Callable[[str], str],
+        complain: Callable[[str], object],
     ) -> None:
         self._tables = tables
         self.names = names
-        self._cat, self._system = cat, system
+        self._cat, self._system, self._complain = cat, system, complain
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
+        #: Functions that format many records of an action; None for actions that are carried out one by one.
+        self._formats: dict[int, Callable[[Iterable[bytes]], list[str]] | None] = {}
+
+    def texts(self, events: Events, records: Iterable[bytes]) -> Iterator[str]:
+        """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
+        held: list[str] = []
+        for start, group in groupby(records, _start):
+            number = int.from_bytes(start, "little")
+            action = events.actions[number]
+            if number not in self._formats:
+                self._formats[number] = (
+                    texts_of_records(action.format, action.types, action.layout)
+                    if action.kind == "printf" and action.format is not None
+                    else None
+                )
+            texts = self._formats[number]
+            if texts is not None:
+                held += texts(group)
+                continue
+            for record in group:
+                if action.kind not in ("printf", "print") and held:  # commands and maps come after what was printed
+                    yield "".join(held)
+                    held = []
+                held.append(self.text(action, action.values(record)))
+                if self.status is not None:
+                    break
+            if self.status is not None:
+                break
+        if text := "".join(held):
+            yield text
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""
@@ -45,6 +87,10 @@ class Printer:
     def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
         assert action.format is not None
         return action.format.apply(values, action.types, self.names)
+
+    def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
+        self._complain(f"{action.text}{self._do_printf(action, values)}".rstrip("\n"))
+        return ""
 
     def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
         return f"{action.types[0].text(values[0], self.names)}\n"

@@ -8,6 +8,7 @@ from pyebpf.aggregations.declared import KeyedAggregation
 from pyebpf.bpftrace.aggregates import aggregate
 from pyebpf.bpftrace.histograms import linear_lines, log2_lines
 from pyebpf.bpftrace.value_types import Aggregate, Number, Tuple
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.bpftrace.value_types import Names, ValueType
+    from pyebpf.specs import MapSpec
     from pyebpf.uapi.bpf import MapType
 
 #: Entries of a map at most, as bpftrace's max_map_keys.
@@ -75,6 +77,18 @@ def quotient(value: int, divisor: int) -> int:
     return value // divisor if value >= 0 else -(-value // divisor)
 
 
+class _Pointer(MapPointer):
+    """The map of an aggregation."""
+
+    def __init__(self, owner: Gathered) -> None:
+        self.name, self._owner = owner.name, owner
+
+    @property
+    def spec(self) -> MapSpec:
+        """The map of the values."""
+        return self._owner.spec
+
+
 class Table(Shown, KeyedMap[Any, Any]):
     """A map of values that are assigned: `@x[key] = value`."""
 
@@ -101,6 +115,10 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         self.key_type, self.value_type = key_type, value_type
         kind: AggregationType[Any] = aggregate(value_type)
         super().__init__(kind, (key_type or Number(signed=False)).storage, size, name)  # type: ignore[arg-type]  # a type that is its own annotation
+
+    def pointer(self) -> MapPointer:
+        """The map, as what calls the kernel's functions takes it."""
+        return _Pointer(self)
 
     def _entries(self) -> dict[Any, Any]:
         """All entries, those too to which nothing but zeros was added."""

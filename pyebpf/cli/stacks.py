@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.cli.files import STANDARD_OUTPUT, write_whole
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
+from pyebpf.output.cut import cut_note
 from pyebpf.output.escape import visible
 from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
@@ -101,6 +102,9 @@ def _print(
         palette=tool.palette if isinstance(tool, StackTool) else "samples",
     )
     output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
+    told = cut_note(stacks, tool.unit)
+    if told:
+        note(told)
 
 
 def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, recording: Recording) -> None:

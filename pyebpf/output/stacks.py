@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pyebpf.dataclass import dataclass, replace
+from pyebpf.output.cut import is_cut
 from pyebpf.output.escape import escaped, json_text, text_of
 from pyebpf.output.records import Record
 
@@ -222,6 +223,8 @@ def _object(stack: Stack | StackPart) -> dict[str, object]:
     for key, frames in (("user", stack.user), ("kernel", stack.kernel)):
         if frames is not None:
             found[key] = [json_text(frame.label) for frame in frames]
+    if stack.user is not None:
+        found["cut"] = is_cut(stack.user)
     return found
 
 

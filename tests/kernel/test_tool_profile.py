@@ -264,3 +264,19 @@ def test_text():
         assert int(count) > 0
         assert who.startswith("    -                ")
         assert all(frame.startswith("    ") for frame in frames)
+
+
+@pytest.mark.parametrize(("option", "cut"), [("-fno-omit-frame-pointer", False), ("-fomit-frame-pointer", True)])
+def test_cut_stacks_are_told(option, cut, tmp_path):
+    """JSON marks them, and a line at the end has the program; with frame pointers there are none."""
+    program = build_native(PROGRAM, tmp_path / "spinner", "-O0", "-pthread", option)
+    with (
+        told(program) as process,
+        running("profile", "-UF", str(FREQUENCY), "-p", str(process.pid), "--json") as command,
+    ):
+        process.tell("s", SECONDS)
+        command.stop()
+    stacks = [json.loads(line) for line in command.out.splitlines()]
+    seen = sum(stack["count"] for stack in stacks)
+    assert sum(stack["count"] for stack in stacks if stack["cut"] == cut) > seen * 0.9
+    assert ("are cut, by code without frame pointers: spinner" in command.err) == cut

@@ -29,6 +29,7 @@ from pyebpf.uapi.helper_ids import (
     GET_CURRENT_TASK,
     GET_NUMA_NODE_ID,
     GET_PRANDOM_U32,
+    JIFFIES64,
     KTIME_GET_BOOT_NS,
 )
 
@@ -48,7 +49,7 @@ _ARGUMENT = re.compile(r"s?arg(\d)")
 def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     """The value of a builtin; None if it is none."""
     name = node.name.removeprefix("__builtin_")
-    build = _BUILTINS.get(name)
+    build = BUILTINS.get(name)
     if build is not None:
         return build(s, node)
     found = _ARGUMENT.fullmatch(name)
@@ -138,6 +139,16 @@ def probe_text(s: Scope) -> str:
     return point.text
 
 
+#: Kinds of probes that bpftrace calls so.
+_SPECIAL = ("BEGIN", "END")
+
+
+def _probe_type(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    """`probetype`: the kind of probe."""
+    kind = s.point.provider
+    return literal_text(("special" if kind.upper() in _SPECIAL else kind).encode())
+
+
 def _retval(s: Scope, node: ast.Identifier) -> Value:
     p, attach = s.p, s.p.attach
     if isinstance(attach, Fexit):
@@ -216,7 +227,17 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
     return constant(s.p, s.p.target.possible_cpus)
 
 
-_BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
+def _call(s: Scope, node: ast.Identifier) -> Value:
+    """A function that is called without parentheses, too."""
+    from pyebpf.bpftrace.ast import Call
+    from pyebpf.bpftrace.translate.machine import MACHINE
+
+    found = MACHINE[node.name](s, Call(node.start, node.end, node.name, ()))
+    assert found is not None
+    return found
+
+
+BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "pid": _intrinsic("pid"),
     "tid": _intrinsic("tid"),
     "uid": _intrinsic("uid"),
@@ -233,8 +254,11 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "username": _username,
     "func": _func,
     "probe": _probe,
+    "jiffies": _helper(JIFFIES64),
+    "probetype": _probe_type,
     "retval": _retval,
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
+    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

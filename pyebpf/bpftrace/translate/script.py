@@ -11,9 +11,9 @@ from pyebpf.bpftrace.translate.structs import Structs
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from pyebpf.bpftrace.ast import MapDeclaration, Program
+    from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
@@ -43,7 +43,10 @@ class Script:
 
         self.program = program
         self.source = program.source
-        self.arguments = tuple(arguments)
+        #: `$1` and so on, and `--name=value` for getopt().
+        self.arguments = tuple([each for each in arguments if not each.startswith("--")])
+        pairs = [each[2:].partition("=") for each in arguments if each.startswith("--")]
+        self.options = {name: value for name, _, value in pairs}
         self.settings = _settings(program)
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
@@ -53,7 +56,18 @@ class Script:
         self.pid: int | None = None
         #: Whether it may run commands and send signals.
         self.unsafe = False
+        #: The number of a group of processes by its directory.
+        self.cgroup_id: Callable[[str], int] = _no_files
         self.defines = _defines(program)
+        self._names: dict[int, int] = {}
+
+    def name_of(self, node: Node) -> str:
+        """The name of the variable of a node with a value: macros have put one node's text into several places."""
+        return f"?{self._names.setdefault(id(node), len(self._names))}"
+
+
+def _no_files(path: str) -> int:
+    raise FileNotFoundError(2, "no files are read here", path)
 
 
 def _settings(program: Program) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import maps
+from pyebpf.bpftrace.translate import casts, maps, type_names
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
     assign_variable,
@@ -17,10 +17,10 @@ from pyebpf.bpftrace.translate.expressions import (
     perform,
 )
 from pyebpf.bpftrace.translate.map_loops import for_map
-from pyebpf.bpftrace.translate.values import Integer, Unknown
+from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
-from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -45,7 +45,7 @@ def run_block(s: Scope, block: ast.Block) -> None:
 
 def run_statement(s: Scope, node: ast.Statement) -> None:
     """Build a statement."""
-    if not s.p.b.reachable:
+    if not s.p.b.reachable and not s.asking:
         return
     run = _STATEMENTS.get(type(node))
     if run is None:
@@ -59,7 +59,30 @@ def _expression(s: Scope, node: ast.ExpressionStatement) -> None:
     if isinstance(value, ast.Increment) and not isinstance(value.target, ast.Variable):
         maps.augment(s, value.target, value.operator[0], _one(s))
         return
+    if isinstance(value, ast.If):
+        _if(s, value)
+        return
     perform(s, value)
+
+
+def _if(s: Scope, node: ast.If) -> None:
+    """`if` whose value nobody takes."""
+    b, test = s.p.b, condition(s, node.test)
+    if isinstance(test, Always):
+        _branch(s, node.then if test.holds else node.otherwise)
+        return
+    with b.if_(test):
+        _branch(s, node.then)
+    if node.otherwise is not None:
+        with b.else_():
+            _branch(s, node.otherwise)
+
+
+def _branch(s: Scope, node: ast.Block | ast.If | None) -> None:
+    if isinstance(node, ast.If):
+        _if(s, node)
+    elif node is not None:
+        run_block(s, node)
 
 
 def _one(s: Scope) -> Integer:
@@ -93,23 +116,25 @@ def _discard(s: Scope, node: ast.Discard) -> None:
 
 
 def _let(s: Scope, node: ast.Let) -> None:
+    name = node.variable.name
     if node.type is not None:
-        if not isinstance(node.type, ast.TypeName) or node.value is None:
-            raise s.error("a declaration with this type is not supported yet: assign a value, let $x = …", node)
-        value = evaluate(s, ast.Cast(node.start, node.end, node.type, node.value)) if _is_number(node.type) else None
-        value = evaluate(s, node.value) if value is None else value
-        if not isinstance(value, Unknown):
-            assign_variable(s, node.variable.name, value, node)
-    elif node.value is not None:
-        value = evaluate(s, node.value)
-        if not isinstance(value, Unknown):
-            assign_variable(s, node.variable.name, value, node)
-
-
-def _is_number(type_: ast.TypeName) -> bool:
-    from pyebpf.bpftrace.translate.casts import NUMBERS
-
-    return type_.name in NUMBERS
+        type_ = type_names.value_type(s, node.type)
+        if type_ is None:
+            return
+        if not s.variables.note(name, type_):
+            raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
+        if node.value is None:
+            s.storage.declare(name)
+    if node.value is None:
+        return
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return
+    if node.type is not None and not isinstance(value, Text):
+        value = casts.converted(
+            s, value, type_, ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node.value), node.value)
+        )
+    assign_variable(s, name, value, node)
 
 
 def _unroll(s: Scope, node: ast.Unroll) -> None:
