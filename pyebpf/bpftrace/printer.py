@@ -42,7 +42,9 @@ class Printer:
     def texts(self, events: Events, records: Iterable[bytes]) -> Iterator[str]:
         """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
         held: list[str] = []
-        for start, group in groupby(records, _start):
+        # Most scripts print by one printf, whose number need not be looked at.
+        groups = groupby(records, _start) if len(events.actions) > 1 else [(b"", records)]
+        for start, group in groups:
             number = int.from_bytes(start, "little")
             action = events.actions[number]
             if number not in self._formats:
