@@ -230,9 +230,8 @@ def rows_of(name: str, commands: dict[str, list[str]], clock: float, rounds: int
         for round_ in range(rounds + 1):
             for who in list(results):
                 try:
-                    run(
-                        commands[who], event, clock, Results() if round_ == 0 else results[who]
-                    )  # the first warms caches
+                    kept = results[who] if round_ else Results()  # the first round warms caches
+                    run(commands[who], event, clock, kept, least)
                 except RuntimeError as error:
                     sys.stderr.write(f"{name} of {who}: {error}\n")
                     del results[who]
