@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at whether the end was asked for.
 _PERIOD = 0.1
+#: Seconds for which more events may come while these were few: a probe wakes only a reader that waits.
+_REST, _MANY = 0.001, 1000
 
 
 class Script(BPF):
@@ -101,7 +103,10 @@ class Script(BPF):
             yield from begun
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
-                yield from self._printed(printer, left)
+                records = self._script.script.events.poll(left)
+                yield from printer.texts(self._script.script.events, records)
+                if 0 < len(records) < _MANY and printer.status is None:
+                    time.sleep(_REST)
             stopped = printer.status
             if stopped is None:
                 yield from self._printed(printer, 0.0)
