@@ -63,12 +63,13 @@ class ValueType:
 class Number(ValueType):
     """An integer of `size` bytes, 64 bits wherever it is kept.
 
-    One that is `flexible` is a literal, whose sign and size others decide.
+    One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants.
     """
 
     signed: bool = True
     flexible: bool = False
     size: int = 8
+    names: tuple[tuple[int, str], ...] = ()
 
     name: ClassVar[str] = "an integer"
 
@@ -76,15 +77,11 @@ class Number(ValueType):
     def storage(self) -> Type:
         return S64 if self.signed else U64
 
-
-@dataclass(frozen=True, slots=True)
-class Enumeration(Number):
-    """An integer of an enum of the script's, shown by the name of a constant where there is one."""
-
-    constants: tuple[tuple[int, str], ...] = ()
-
     def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
-        return next((name for number, name in self.constants if number == value), str(value))
+        for number, name in self.names:
+            if number == value:
+                return name
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ TOOL = StackTool(
     build=build,
     drop_labels={"began": "times of further threads", "totals": "times of other stacks"},
     unit="us",
+    palette="off-cpu",
     collect=collect,
     reset=forget,
     examples=(

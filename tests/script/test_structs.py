@@ -116,35 +116,6 @@ def test_a_struct_has_an_alignment_of_its_own() -> None:
     ) == "(5, 1, 4, 2)\n"  # fmt: skip
 
 
-def test_constants_of_enums_are_shown_by_their_names() -> None:
-    """Kept in variables, maps and tuples; a number that is computed has none."""
-    text = printed(
-        "enum size { ONE = 1, TWO, BIG = TWO << 4, NEXT }; enum { LOOSE = 9 }; BEGIN { $x = TWO; $n = 7; "
-        'printf("%d %s %-5s|", ONE, ONE, $x); print((BIG, NEXT, LOOSE, $x + 1, (enum size)2, (enum size)$n)); '
-        "@m[ONE] = TWO; print(@m[ONE] == 2); @n[ONE] = 1; @n[5] = 2; clear(@n); }"
-    )
-    assert text == "1 ONE TWO  |(BIG, NEXT, LOOSE, 3, TWO, 7)\ntrue\n@m[ONE]: TWO\n"
-
-
-@pytest.mark.parametrize(
-    ("enum", "marked", "message"),
-    [
-        ("enum a { X, X };", "X", "there is a constant X already"),
-        ("enum a { X = 1 << 40 };", "X = 1 << 40", "X is 1099511627776: a constant of an enum has 32 bits"),
-        ("enum a { X = Y, Y };", "Y", "Y is no builtin, and no constant of the kernel's"),
-        ("enum a { X = nsecs };", "nsecs", "give a number that is known when the script is compiled"),
-    ],
-)
-def test_a_wrong_enum_is_refused_at_its_place(enum: str, marked: str, message: str) -> None:
-    """Where one of its constants is used."""
-    with pytest.raises(CompileError) as caught:
-        Script(f"{enum} BEGIN {{ print(X); }}").compile(FakeTarget())
-    assert message in caught.value.message
-    where = caught.value.location
-    assert where is not None
-    assert where.text[where.column : where.end_column] == marked
-
-
 def test_structs_lead_to_others_of_their_kind() -> None:
     """A list: each entry has the address of the next one, whose size is known."""
     second: list[int] = []

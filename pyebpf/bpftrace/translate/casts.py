@@ -14,7 +14,6 @@ from pyebpf.bpftrace.translate.values import (
     Text,
     Unknown,
     kernel_target,
-    of_number,
 )
 from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, String
 from pyebpf.builder.values.memory import Space
@@ -106,10 +105,10 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
             return Condition(test)
         if not type_.keyword and type_.name in NUMBERS:
             return narrowed(s, _number(s, value, node, NUMBERS[type_.name].size), NUMBERS[type_.name])
-        enum = s.script.enums.type(s, type_.name) if type_.keyword == "enum" else None
-        if enum is not None:
-            number = _number(s, value, node, enum.size)
-            return of_number(enum, number.value)
+        if type_.keyword == "enum":
+            own = s.script.enums.cast(type_.name, _number(s, value, node, 4).value)
+            if own is not None:
+                return own
         found = kernel_type(s, type_)
         if found.composite:
             # Of old bpftrace took a cast to a struct for one to a pointer to it.

@@ -401,15 +401,8 @@ def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
     operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
     if not isinstance(operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
-    own = s.script.structs.find(s.p.target, operand.name) if operand.keyword else None
-    if own is not None:
-        type_, offset = own.type, 0
-        for name in node.path:
-            if type_.id >= 0:
-                raise s.error(f"{type_.c_name} has no members that the script defines: take the offset of it", node)
-            member = s.script.structs.member(type_, name, node)
-            type_, offset = member.type, offset + member.offset
-        return constant(s.p, offset)
+    if operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, operand.name):
+        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, operand), node.path, node))
     return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
 
 

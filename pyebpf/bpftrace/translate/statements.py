@@ -121,9 +121,8 @@ def _let(s: Scope, node: ast.Let) -> None:
             return
         if not s.variables.note(name, type_):
             raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
-        if node.value is None:
-            s.storage.declare(name)
-    if node.value is None:
+    if node.value is None:  # one of that name in a block before was another
+        s.storage.declare(name)
         return
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
@@ -144,17 +143,11 @@ def _unroll(s: Scope, node: ast.Unroll) -> None:
 
 
 def _while(s: Scope, node: ast.While) -> None:
-    def iteration(loop: Loop) -> None:
-        with s.p.b.if_(condition(s, node.test)):
-            _turn(s, node.body, loop)
-        with s.p.b.else_():
-            s.p.b.break_(loop)
-
-    _repeat(s, iteration)
+    _endless(s, lambda loop: _iteration(s, node, loop))
 
 
-def _repeat(s: Scope, iteration: Callable[[Loop], None]) -> None:
-    """A loop that `iteration` leaves; one that goes on is cut off, and counted as a drop."""
+def _endless(s: Scope, iteration: Callable[[Any], None]) -> None:
+    """Build a loop that its body leaves; the kernel, or a count, ends one that goes on for ever."""
     p, b = s.p, s.p.b
     if p.target.has("isa:may_goto"):
         with limited_loop(p) as loop:
@@ -181,10 +174,14 @@ def _repeat(s: Scope, iteration: Callable[[Loop], None]) -> None:
     b.forget(counter)
 
 
-def _turn(s: Scope, body: ast.Block, loop: Loop) -> None:
-    s.loops.append(loop)
-    run_block(s, body)
-    s.loops.pop()
+def _iteration(s: Scope, node: ast.While, loop: Any) -> None:
+    b = s.p.b
+    with b.if_(condition(s, node.test)):
+        s.loops.append(loop)
+        run_block(s, node.body)
+        s.loops.pop()
+    with b.else_():
+        b.break_(loop)
 
 
 def _for(s: Scope, node: ast.For) -> None:
@@ -192,28 +189,38 @@ def _for(s: Scope, node: ast.For) -> None:
         for_map(s, node, node.over)
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
-    b, name = s.p.b, node.variable.name
-    if first.literal is not None and stop.literal is not None:
-        with range_loop(s.p, first.literal, stop.literal, 1) as (known, index):
-            assign_variable(s, name, Integer(index.value, signed=True), node.variable)
-            _turn(s, node.body, known)
+    p = s.p
+    if stop.literal is None or first.literal is None:
+        _count_up(s, node, first, stop)
         return
-    following = b.variable(hint=name)
-    b.write(following, first.value)
+    with range_loop(p, first.literal, stop.literal, 1) as (loop, index):
+        assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
+        s.loops.append(loop)
+        run_block(s, node.body)
+        s.loops.pop()
 
-    def iteration(loop: Loop) -> None:
-        now = b.read(following)
-        if now is None:  # nothing comes here
-            now = b.const(0)
-        with b.if_(Compare(Relation.SLT, now, stop.value)):
-            b.write(following, b.binary(Op.ADD, now, b.const(1)))
-            assign_variable(s, name, Integer(now, signed=True), node.variable)
-            _turn(s, node.body, loop)
+
+def _count_up(s: Scope, node: ast.For, first: Integer, stop: Integer) -> None:
+    """Build a loop over a range whose borders are known at run time only, and do not change in it."""
+    b = s.p.b
+    position = b.variable(hint="position")
+    b.write(position, b.binary(Op.SUB, first.value, b.const(1)))
+
+    def iteration(loop: Any) -> None:
+        before = b.read(position)
+        assert before is not None
+        number = b.binary(Op.ADD, before, b.const(1))
+        b.write(position, number)
+        with b.if_(Compare(Relation.SLT, number, stop.value)):
+            assign_variable(s, node.variable.name, Integer(number, signed=True), node.variable)
+            s.loops.append(loop)
+            run_block(s, node.body)
+            s.loops.pop()
         with b.else_():
             b.break_(loop)
 
-    _repeat(s, iteration)
-    b.forget(following)
+    _endless(s, iteration)
+    b.forget(position)
 
 
 def _break(s: Scope, node: ast.Break) -> None:
@@ -229,8 +236,8 @@ def _continue(s: Scope, node: ast.Continue) -> None:
 
 
 def _return(s: Scope, node: ast.Return) -> None:
-    if node.value is not None:
-        raise s.error("return with a value is not supported yet: write return", node)
+    if node.value is not None:  # a probe's value is nobody's
+        evaluate(s, node.value)
     s.leave()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
@@ -10,6 +11,7 @@ from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     from pyebpf.bpftrace.source import Source
@@ -46,6 +48,12 @@ class Member:
 _LATER = -(1 << 31)
 
 
+def _aligned(node: ast.Struct) -> int:
+    """The least alignment of a struct, by `__attribute__((aligned(n)))`."""
+    found = [re.fullmatch(r"aligned\s*\(\s*(\d+)\s*\)", each) for each in node.attributes]
+    return max([1, *(int(each[1]) for each in found if each is not None)])
+
+
 class Structs:
     """A script's structs. Those between `#ifndef` and `#endif` stand in for the kernel's, and are left out."""
 
@@ -71,8 +79,10 @@ class Structs:
             if name in self._open:
                 raise self._source.error(f"{node.keyword} {name} contains itself: let it have a pointer", node)
             self._open.add(name)
-            self._layouts[name] = self._laid_out(target, node, name)
-            self._open.discard(name)
+            try:
+                self._layouts[name] = self._laid_out(target, node, name)
+            finally:
+                self._open.discard(name)
         return self._layouts[name]
 
     def resolved(self, target: Target, type_: Pointed) -> Pointed:
@@ -92,24 +102,33 @@ class Structs:
             )
         return found
 
+    def offset(self, type_: KernelType, path: Sequence[str], node: ast.Node) -> int:
+        """The offset of a member of members, all in structs that the script defines."""
+        offset = 0
+        for name in path:
+            if type_.name not in self._layouts:
+                raise self._source.error("offsetof() goes only through structs that the script defines, here", node)
+            member = self.member(type_, name, node)
+            type_, offset = member.type, offset + member.offset
+        return offset
+
     def _laid_out(self, target: Target, node: ast.Struct, name: str) -> Layout:
         self._count += 1
         number = -self._count
         members: dict[str, Member] = {}
-        packed = any("packed" in each for each in node.attributes)
         position = size = 0  # in bits
-        alignment = 1
+        alignment, packed = _aligned(node), "packed" in node.attributes
         for each in node.members:
-            type_, align = self._member_type(target, each)
+            type_, align = self._nested(target, each) or self._type(target, each.type)
+            if packed:
+                align = 1
             if not align:
                 # A struct of the kernel's: BTF tells no alignment, and any fits a multiple of 8.
-                if position % 64 and not packed:
+                if position % 64:
                     raise self._source.error(
                         f"the alignment of {type_.c_name} is not known: put it at a multiple of 8 bytes", each
                     )
                 align = 1 if type_.size % 8 else 8
-            if packed:
-                align = 1
             if node.keyword == "union":
                 position = 0
             if each.bits is not None:
@@ -120,13 +139,13 @@ class Structs:
                 position += 8 * type_.size
             if each.name:
                 members[each.name] = found
-            elif isinstance(each.type, ast.Struct):
+            elif each.bits is None:  # members of a nested struct without a name are those of the outer one
                 inner = self._layouts[type_.name].members
                 members |= {key: member.moved(found.offset) for key, member in inner.items()}
             size = max(size, position)
             alignment = max(alignment, align if each.name or each.bits is None else 1)
-        size = -(-size // (8 * alignment)) * alignment
-        return Layout(KernelType(node.keyword, size, name, id=number), alignment, members)
+        made = KernelType(node.keyword, -(-size // (8 * alignment)) * alignment, name, id=number)
+        return Layout(made, alignment, members)
 
     def _bit_field(self, node: ast.Member, type_: KernelType, position: int, *, packed: bool) -> tuple[Member, int]:
         """A member of some bits, and the bit behind it: it lies within one unit of its type."""
@@ -138,19 +157,18 @@ class Structs:
             position = -(-position // unit) * unit
         return Member(position // unit * type_.size, type_, position % unit, bits), position + bits
 
-    def _member_type(self, target: Target, node: ast.Member) -> tuple[KernelType, int]:
-        """A member's type, which may be defined right there, and its alignment."""
-        if isinstance(node.type, ast.Enum):
-            return KernelType("int", 4, "unsigned int"), 4
-        if isinstance(node.type, ast.Struct):
-            name = node.type.name or f"(anonymous {self._count})"
-            if name in self._nodes or name in self._layouts:
-                raise self._source.error(f"there is a {node.type.keyword} {name} already", node)
-            found = self._layouts[name] = self._laid_out(target, node.type, name)
-            return found.type, found.align
-        return self._type(target, node.type)
+    def _nested(self, target: Target, member: ast.Member) -> tuple[KernelType, int] | None:
+        """The type of a member that is defined right there, and its alignment; None if it is not."""
+        node = member.type
+        if not isinstance(node, ast.Struct):
+            return None
+        name = node.name or f"({node.keyword} at {node.start})"
+        if name in self._nodes or name in self._layouts:
+            raise self._source.error(f"there is a {node.keyword} {name} already", member)
+        made = self._layouts[name] = self._laid_out(target, node, name)
+        return made.type, made.align
 
-    def _type(self, target: Target, node: ast.Type) -> tuple[KernelType, int]:
+    def _type(self, target: Target, node: ast.Type | ast.Struct | ast.Enum) -> tuple[KernelType, int]:
         """A member's type, and its alignment; 0 if that is not known."""
         from pyebpf.bpftrace.translate.casts import NUMBERS
 
@@ -164,6 +182,8 @@ class Structs:
             if node.size is not None and not isinstance(node.size, ast.Integer):
                 raise self._source.error("the length of this array is to be a number", node)
             return KernelType("array", element.size * length, element=element, length=length), align
+        if isinstance(node, ast.Enum) or (isinstance(node, ast.TypeName) and node.keyword == "enum"):
+            return KernelType("int", 4, "unsigned int"), 4
         if not isinstance(node, ast.TypeName):
             raise self._source.error("a member of this type is not supported yet", node)
         if not node.keyword and node.name in NUMBERS:

@@ -9,17 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.value_types import (
-    Address,
-    Array as ArrayType,
-    Boolean,
-    Enumeration,
-    Number,
-    Record,
-    String,
-    Tuple,
-    ValueType,
-)
+from pyebpf.bpftrace.value_types import Address, Array as ArrayType, Boolean, Number, Record, String, Tuple, ValueType
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
@@ -221,14 +211,6 @@ def constant(p: ProgramBuilder, literal: int) -> Integer:
     return Integer(p.b.const(literal), signed=literal <= S64.maximum, literal=literal)
 
 
-def of_number(type_: Number, value: ir.Value) -> Integer:
-    """A number of a type: one of an enum keeps the names."""
-    found = Integer(value, signed=type_.signed, size=type_.size)
-    if isinstance(type_, Enumeration):
-        found.type = type_
-    return found
-
-
 def literal_text(data: bytes) -> Text:
     """A text that is known, up to its first NUL."""
     data = data.partition(b"\0")[0]
@@ -239,6 +221,13 @@ def of_int(found: Int) -> Integer:
     """A number of the builder's, as signed as what it was read from."""
     type_ = found.loaded or found.type
     return Integer(found.value, signed=type_.signed, size=type_.size)
+
+
+def of_number_type(type_: Number, value: ir.Value) -> Integer:
+    """A number of a type that was kept."""
+    found = Integer(value, signed=type_.signed, size=type_.size)
+    found.type = Number(type_.signed, size=type_.size, names=type_.names)
+    return found
 
 
 def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
@@ -274,7 +263,7 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
     address, offset = lvalue.address(p)
     match type_:
         case Number():
-            return of_number(type_, p.b.load(address, offset, 8))
+            return of_number_type(type_, p.b.load(address, offset, 8))
         case Boolean():
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space):
@@ -315,10 +304,11 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         return one
     match one, other:
         case Number(), Number():
+            names = one.names if one.names == other.names else ()
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size)
-            return Number(one.signed or other.signed, size=max(one.size, other.size))
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names)
+            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():

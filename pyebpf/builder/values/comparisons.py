@@ -143,6 +143,9 @@ def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[object
             settled_operands = [rvalue(p, element) for element in elements]
     if not any(map(holds_entities, settled_operands)):
         return evaluated(p, min if name == "min" else max, settled_operands)
+    if any(elements_of(_taken(p, operand)) is not None for operand in settled_operands):
+        sign = "<" if name == "min" else ">"
+        p.fail(f"{name}() is for numbers at run time: of two tuples write `b if b {sign} a else a`")
     best = to_int(p, settled_operands[0])
     if len(settled_operands) == 1:
         p.fail(f"{name}() of one number is that number: give two or more, or a tuple")
