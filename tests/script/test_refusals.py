@@ -52,6 +52,8 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("config = { nonsense = 1 } BEGIN { }", None, "nonsense"),
         ("software:nothing:1 { }", "software:nothing:1", "there is no software event nothing"),
         ("interval:s:0 { }", "interval:s:0", "the rate of interval is at least 1"),
+        ("watchpoint:0x1000:8:r { }", "watchpoint:0x1000:8:r", "the processor watches for w, rw or x, not for r"),
+        ("watchpoint:0x1004:8:w { }", "watchpoint:0x1004:8:w", "the address is not a multiple of the length"),
         ("iter:task { }", "iter:task", "iter is not supported yet"),
     ],
 )
