@@ -15,12 +15,13 @@ from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._thread_stacks import (
     StackChoice,
-    ThreadStacks,
     counted,
     here,
+    key_of,
     pids_option,
     stack_storage_option,
 )
+from pyebpf.python_stacks import python_option, python_stacks_for
 from pyebpf.tool import Example, StackTool, cgroup_option, dataclass, flag, option, tid_option
 
 
@@ -46,6 +47,7 @@ class Options(StackChoice):
     user: bool = flag("-U", "--user", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
+    python: bool = python_option()
     stack_storage_size: int = stack_storage_option()
 
 
@@ -53,7 +55,8 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.max_stacks = options.stack_storage_size
-    counts = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size)
+    python = python_stacks_for(bpf, options)
+    counts = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="counts")
 
     # Of one process only itself is interrupted.
     alone = options.pid[0] if len(options.pid) == 1 else -1
@@ -68,7 +71,7 @@ def build(options: Options) -> BPF:
             return
         if options.cpu is not None and cpu() != options.cpu:
             return
-        counts[here(options)] += 1
+        counts[here(options, python)] += 1
 
     return bpf
 
@@ -90,6 +93,7 @@ TOOL = StackTool(
         Example("profile --pprof out.pb.gz 30", "for `go tool pprof`"),
         Example("profile -af 5", "folded, the kernel's functions marked"),
         Example("profile -K -I -C 0 5", "the kernel on processor 0, idle or not"),
+        Example("profile --python -p 181 10", "with the names of Python's functions"),
         Example("profile -U -L 182 -f", "a thread's own stacks, until Ctrl-C"),
     ),
 )
