@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyebpf import Struct, pid, tid, u8, u32, u64, user
-from pyebpf.symbols.python import PythonCall, PythonFunctions, find_python, read_memory, with_python
+from pyebpf.elf.budget import Room
+from pyebpf.symbols.python import ROOM, PythonCall, PythonFunctions, Pythons, read_memory, with_python
 from pyebpf.tool import flag
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ _MIX = 0x9E37_79B9_7F4A_7C15
 # Objects are aligned; 3.14 has tags in the low bits of pointers to them.
 _ALIGNED = 0xFFFF_FFFF_FFFF_FFF8
 _ENTRY = 1
-_PAUSE, _SHARE = 1.0, 20
+#: Seconds from a look to the next, of which it takes a part at most; those for a look at processes.
+_PAUSE, _SHARE, _SECONDS = 1.0, 20, 5.0
 
 
 class Interpreter(Struct):
@@ -87,6 +89,7 @@ class PythonStacks:
         self._calls = bpf.hash(key=u64, value=Call, size=CALLS, name="python_calls")
         self._functions: dict[int, PythonFunctions] = {}
         self._others: set[int] = set()
+        self._pythons, self._room = Pythons(), Room(ROOM)
         bpf.before_attaching = self._begin
         _OF[bpf] = self
 
@@ -121,7 +124,7 @@ class PythonStacks:
             frame = user(frame + one.previous, u64)[0]
         return number
 
-    def _thread(self, one: Interpreter, native: int) -> int:
+    def _thread(self, one: Interpreter, native: int) -> Any:
         """In a probe: the address of the thread's PyThreadState; 0 if it runs no Python."""
         interpreter = user(one.runtime + one.interpreters, u64)[0]
         thread = user(interpreter + one.threads, u64)[0]
@@ -156,14 +159,17 @@ class PythonStacks:
     def _look_at_processes(self) -> None:
         living = self._pids or sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
         self._others.intersection_update(living)
+        until = time.monotonic() + _SECONDS
         for number in living:
             if number in self._functions or number in self._others or len(self._functions) >= PROCESSES:
                 continue
-            found = find_python(number)
+            if time.monotonic() > until:
+                return  # the rest at the next look
+            found = self._pythons.find(number)
             if found is None:
                 self._others.add(number)
                 continue
-            self._functions[number] = PythonFunctions(found.layout, _memory_of(number))
+            self._functions[number] = PythonFunctions(found.layout, _memory_of(number), self._room)
             self._interpreters[number] = _interpreter(found.runtime, found.layout)
 
     def merged(self, number: int, process: int, native: tuple[Frame, ...]) -> tuple[Frame, ...]:

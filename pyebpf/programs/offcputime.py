@@ -79,7 +79,11 @@ TOOL = StackTool(
     tracing="time off the processors",
     options=Options,
     build=build,
-    drop_labels={"began": "times of further threads", "totals": "times of other stacks"},
+    drop_labels={
+        "began": "times of further threads",
+        "totals": "times of other stacks",
+        "python_calls": "calls of Python's functions",
+    },
     unit="us",
     collect=collect,
     reset=forget,

@@ -7,14 +7,17 @@ import re
 from struct import unpack
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyebpf.elf.budget import Room
 from pyebpf.errors import MalformedData, PyebpfError
 from pyebpf.symbols.frame import Frame
 from pyebpf.symbols.mappings import read_mappings
-from pyebpf.symbols.places import address_in_process
+from pyebpf.symbols.process import mount_namespace, open_mapped
 from pyebpf.symbols.python_layout import OFFSETS_SIZE, Layout, layout_of, line_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from pyebpf.symbols.mappings import Mapping
 
 MODULE = "[python]"
 _EVALUATOR = "_PyEval_EvalFrameDefault"
@@ -24,6 +27,10 @@ _FILE = re.compile(r"(lib)?python3(\.\d+)?[a-z]*(\.so(\.\d+)*)?")
 #: Of a process that says anything: characters of a name, bytes of a location table and of a function's code.
 _MAX_TEXT, _MAX_TABLE, _MAX_CODE = 1024, 1 << 18, 1 << 24
 _MAX_FUNCTIONS = 65_536
+#: Bytes of names and tables of all processes that are kept.
+ROOM, _COST = 1 << 26, 256
+#: Files that are looked at, and for how long each.
+_MAX_FILES, _SECONDS = 1024, 1.0
 
 
 class PythonProcess(NamedTuple):
@@ -55,26 +62,58 @@ class _Function(NamedTuple):
     size: int
 
 
-def find_python(pid: int) -> PythonProcess | None:
-    """Whether a living process runs a CPython whose layout is known. What it has mapped is to be called `python3…`."""
-    try:
-        files = dict.fromkeys(mapping.path for mapping in read_mappings(pid) if mapping.is_file)
-    except (OSError, ValueError):
-        return None
-    # The library has the runtime, if there is one.
-    names = sorted((os.path.basename(path) for path in files), key=lambda name: not name.startswith("lib"))
-    for name in names:
-        if not _FILE.fullmatch(name):
-            continue
+class Pythons:
+    """Which processes run a CPython whose layout is known. What it is mapped from is to be called `python3…`."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[str, int, str], tuple[int, int] | None] = {}
+
+    def find(self, pid: int) -> PythonProcess | None:
+        """That of a living process; None if it runs none."""
         try:
-            version = int.from_bytes(read_memory(pid, address_in_process(pid, f"{name}:Py_Version"), 8), "little")
-            runtime = address_in_process(pid, f"{name}:_PyRuntime")
-            layout = layout_of(version, read_memory(pid, runtime, OFFSETS_SIZE))
-        except (OSError, PyebpfError):
-            continue
-        if layout is not None:
-            return PythonProcess(runtime, layout)
-    return None
+            mappings = [mapping for mapping in read_mappings(pid) if _FILE.fullmatch(os.path.basename(mapping.path))]
+        except (OSError, ValueError):
+            return None
+        # The library has the runtime, if there is one.
+        mappings.sort(key=lambda mapping: not os.path.basename(mapping.path).startswith("lib"))
+        for mapping in mappings:
+            places = self._places(pid, mapping)
+            if places is None:
+                continue
+            version, runtime = (mapping.start + place for place in places)
+            try:
+                release = int.from_bytes(read_memory(pid, version, 8), "little")
+                layout = layout_of(release, read_memory(pid, runtime, OFFSETS_SIZE))
+            except (OSError, MalformedData):
+                continue
+            if layout is not None:
+                return PythonProcess(runtime, layout)
+        return None
+
+    def _places(self, pid: int, mapping: Mapping) -> tuple[int, int] | None:
+        """Where a file has its version and its runtime, relative to a mapping."""
+        key = mapping.device, mapping.inode, mapping.path
+        if key not in self._files:
+            if len(self._files) >= _MAX_FILES:
+                return None
+            try:
+                found = _places_of(pid, mapping)
+            except (OSError, PyebpfError):
+                found = None
+            self._files[key] = found
+        return self._files[key]
+
+
+def _places_of(pid: int, mapping: Mapping) -> tuple[int, int] | None:
+    opened = open_mapped(pid, mapping, mount_namespace(pid), _SECONDS)
+    if opened is None:
+        return None
+    elf, _ = opened
+    base = elf.address_of(mapping.offset)
+    version, runtime = elf.find("Py_Version"), elf.find("_PyRuntime")
+    if base is None or not version or not runtime:
+        return None
+    return version[0].value - base, runtime[0].value - base
 
 
 def read_memory(pid: int, address: int, size: int) -> bytes:
@@ -94,9 +133,10 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
 class PythonFunctions:
     """Names of one process's calls; a function that was read stays known after the process has ended."""
 
-    def __init__(self, layout: Layout, read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, layout: Layout, read: Callable[[int, int], bytes], room: Room | None = None) -> None:
         self._layout = layout
         self._read = read
+        self._room = Room(ROOM) if room is None else room
         self._known: dict[tuple[int, int], _Function | None] = {}
 
     def see(self, call: PythonCall) -> _Function | None:
@@ -138,6 +178,8 @@ class PythonFunctions:
         file = self._text(self._pointer(code + layout.filename))
         if self._pointer(code + layout.linetable) != table:  # while it was read
             raise MalformedData("the function was replaced by another")
+        if not self._room.take(_COST + len(lines) + 4 * (len(name) + len(file))):
+            raise MalformedData("there is no room for more functions")
         return _Function(table, name, file, first, lines, code + layout.code, size)
 
     def _pointer(self, address: int) -> int:

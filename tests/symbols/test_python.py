@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData
 from pyebpf.symbols.frame import Frame
-from pyebpf.symbols.python import PythonCall, PythonFunctions, find_python, read_memory, with_python
+from pyebpf.symbols.python import PythonCall, PythonFunctions, Pythons, read_memory, with_python
 from pyebpf.symbols.python_layout import OFFSETS_SIZE, layout_of, line_at
 
 OLD = layout_of(0x030B02F0, b"")
@@ -67,7 +67,7 @@ def test_layouts():
 def test_this_process():
     """The name, file and line of a function of this very process; a table that is not its own is refused."""
     code = several_lines.__code__
-    found = find_python(os.getpid())
+    found = Pythons().find(os.getpid())
     assert found is not None
     layout = found.layout
     functions = PythonFunctions(layout, lambda address, size: read_memory(os.getpid(), address, size))
