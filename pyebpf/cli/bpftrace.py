@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.cli.signals import until_signal
 from pyebpf.errors import PyebpfError
+from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
         script = Script(
             text, rest, file=file, pid=pid if isinstance(pid, int) else None, unsafe=bool(given.get("unsafe"))
         )
+        for line in script.kernel_changes():
+            note("\n".join(map(visible, line.split("\n"))))
         if given.get("dump"):
             return dump(script)
         return print_output(script, verbose=bool(given.get("verbose")))
