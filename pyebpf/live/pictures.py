@@ -171,7 +171,9 @@ class Flames(_Intervals):
             for _, folded in newest:
                 _add(counts, folded)
             words = f"the last {last} s" if newest else ""
-        return flame_graph(counts, title=f"{self.title}{words and f', {words}'}", unit=self._unit, max_boxes=MAX_BOXES)
+        return flame_graph(
+            counts, title=f"{self.title}{words and f', {words}'}", unit=self._unit, inverted=True, max_boxes=MAX_BOXES
+        )
 
 
 def _add(to: dict[tuple[str, ...], int], counts: Mapping[tuple[str, ...], int]) -> None:
