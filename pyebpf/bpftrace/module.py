@@ -17,7 +17,7 @@ from pyebpf.errors import CompileError
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.attach import DecoratorMethods
     from pyebpf.bpftrace.ast import AttachPoint
@@ -33,13 +33,20 @@ class ScriptModule:
     """A script in a module. Raises CompileError for a script that is not right, at its place."""
 
     def __init__(
-        self, module: DecoratorMethods, text: str, arguments: Sequence[str], file: str, pid: int | None
+        self,
+        module: DecoratorMethods,
+        text: str,
+        arguments: Sequence[str],
+        file: str,
+        pid: int | None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._module = module
-        program = parse(text, file)
+        words = [each for each in arguments if not each.startswith("--")]
+        program = parse(text, file, words)
         with room():
             program = expand(program, is_function)
-        self.script = Script(program, arguments)
+        self.script = Script(program, arguments, settings)
         self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []

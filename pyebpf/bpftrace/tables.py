@@ -49,9 +49,17 @@ class Shown:
 
         `entries` are those of an interval, in place of all.
         """
-        items = sorted((self._entries() if entries is None else entries).items(), key=self._order())
-        for key, value in items[-top:] if top else items:
+        for key, value in self.shown_items(top, entries=entries):
             yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
+
+    def shown_items(self, top: int = 0, *, entries: Mapping[Any, Any] | None = None) -> list[tuple[Any, Any]]:
+        """The entries in the order in which they are printed, or the `top` last of them."""
+        found = sorted((self._entries() if entries is None else entries).items(), key=self._order())
+        return found[-top:] if top else found
+
+    def nothing(self) -> dict[Any, Any]:
+        """What `print` shows of a map without keys that nothing was assigned to: a zero; of others no entries."""
+        return {}
 
     def entry_lines(self, key: object, names: Names) -> Iterator[str]:
         """The lines of one entry; none if it is missing."""
@@ -100,6 +108,10 @@ class Table(Shown, KeyedMap[Any, Any]):
     def _entries(self) -> dict[Any, Any]:
         return self.snapshot()
 
+    def nothing(self) -> dict[Any, Any]:
+        storage = self.value_type.storage
+        return {NO_KEY: storage.decode(bytes(storage.size))} if self.key_type is None else {}
+
     def zero(self) -> None:
         """Set all values to nothing."""
         for key, value in list(self.raw_items()):
@@ -126,6 +138,11 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         raw = {key: cells(value) for key, value in each_entry(self.store.lookup_batches())}
         keys = map(self._decode_key, raw)
         return {key: self.type.result(value, {}) for key, value in zip(keys, raw.values(), strict=True)}
+
+    def nothing(self) -> dict[Any, Any]:
+        if self.key_type is not None or self.value_type.kind in ("hist", "lhist"):
+            return {}
+        return {NO_KEY: self.type.result((0,) * len(self.type.codes), {})}
 
     def snapshot(self) -> dict[Any, Any]:
         """All items now, as a dictionary."""

@@ -63,18 +63,25 @@ class ValueType:
 class Number(ValueType):
     """An integer of `size` bytes, 64 bits wherever it is kept.
 
-    One that is `flexible` is a literal, whose sign and size others decide.
+    One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants.
     """
 
     signed: bool = True
     flexible: bool = False
     size: int = 8
+    names: tuple[tuple[int, str], ...] = ()
 
     name: ClassVar[str] = "an integer"
 
     @property
     def storage(self) -> Type:
         return S64 if self.signed else U64
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        for number, name in self.names:
+            if number == value:
+                return name
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ _DEPTH = 127
 #: The module of frames that an interpreter's own chain gave: it ends where the thread began to run Python.
 PYTHON = "[python]"
 _ADVICE = (
-    (re.compile(r"(lib)?python\d?[\w.]*"), "python -X perf, of a Python that was built so"),
+    (re.compile(r"(lib)?python\d?[\w.]*"), "profile, offcputime and stackcount have --python"),
     (re.compile(r"libjvm\.so"), "java -XX:+PreserveFramePointer"),
 )
 _GENERAL = "build with -fno-omit-frame-pointer"

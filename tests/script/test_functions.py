@@ -83,7 +83,7 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
 
     assert printed_by(script, lambda _: None) == ""
     assert capsys.readouterr().err == (
-        "a.bt:1: WARNING: low 5\na.bt:2: ERROR: bad x\na.bt:4: ERROR: assert failed: odd\n"
+        "a.bt:1:9-27: WARNING: low 5\na.bt:2:1-22: ERROR: bad x\na.bt:4:9-31: ERROR: assert failed: odd\n"
     )
 
 

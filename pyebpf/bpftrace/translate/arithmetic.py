@@ -6,6 +6,7 @@ import operator as operators
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.values import Integer, Reference, Text
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U64, CharFactory
@@ -65,7 +66,10 @@ def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> I
         if found is not None:
             wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
             sure = left.sure and right.sure
-            return Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped, sure=sure)
+            made = Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped, sure=sure)
+            if any(0 <= (each.literal or 0) <= S64.maximum and not each.type.flexible for each in (left, right)):
+                made.type = Number(made.signed)  # a cast gave it its size
+            return made
     op = _SIGNED_OPS.get(operator) if signed else None
     value = p.b.binary(op or _OPS[operator], left.value, right.value)
     return Integer(value, signed=signed or operator == "-")

@@ -98,6 +98,9 @@ def _elapsed(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one sig
 
 def _curtask(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
     address = s.p.b.call(GET_CURRENT_TASK)
+    own = s.script.structs.find(s.p.target, "task_struct")
+    if own is not None:
+        return Reference(address, own.type, Space.KERNEL)
     try:
         target = s.p.target.type_named("struct task_struct")
     except NotFound:
@@ -227,6 +230,12 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
     return constant(s.p, s.p.target.possible_cpus)
 
 
+def _cpid(s: Scope, node: ast.Identifier) -> Value:
+    if s.script.child is None:
+        raise s.error("cpid is the process of a command that runs with the script: give one by -c", node)
+    return constant(s.p, s.script.child)
+
+
 def _call(s: Scope, node: ast.Identifier) -> Value:
     """A function that is called without parentheses, too."""
     from pyebpf.bpftrace.ast import Call
@@ -260,5 +269,6 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
+    "cpid": _cpid,
     **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

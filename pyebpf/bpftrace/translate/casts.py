@@ -104,6 +104,10 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
             return Condition(test)
         if not type_.keyword and type_.name in NUMBERS:
             return narrowed(s, _number(s, value, node, NUMBERS[type_.name].size), NUMBERS[type_.name])
+        if type_.keyword == "enum":
+            own = s.script.enums.cast(type_.name, _number(s, value, node, 4).value)
+            if own is not None:
+                return own
         found = kernel_type(s, type_)
         if found.composite:
             # Of old bpftrace took a cast to a struct for one to a pointer to it.

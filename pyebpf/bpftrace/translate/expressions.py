@@ -396,6 +396,8 @@ def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
 def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
     if not isinstance(node.operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
+    if node.operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, node.operand.name):
+        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, node.operand), node.path, node))
     return constant(s.p, s.p.target.struct_member(casts.c_name(node.operand), ".".join(node.path)).offset)
 
 

@@ -302,9 +302,9 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
     value = number(s, first)
     if isinstance(value, Unknown):
         return value
-    if value.type.flexible:
-        raise s.error("bswap() takes a number of a known size: cast it, bswap((uint16)$x)", first)
     size = value.type.size
+    if value.type.flexible and value.literal is not None:  # a literal has the size that it needs
+        size = next(each for each in (1, 2, 4, 8) if value.literal < 1 << 8 * each)
     if size == 1:
         return value
     swapped = s.p.b.emit(Op.SWAP, value.value, size=size)

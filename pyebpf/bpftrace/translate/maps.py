@@ -8,7 +8,15 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate import arithmetic
-from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, arranged, is_unknown, read_stored
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Integer,
+    Unknown,
+    arranged,
+    is_unknown,
+    of_number_type,
+    read_stored,
+)
 from pyebpf.bpftrace.value_types import Aggregate, Number
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.loops import range_loop
@@ -84,7 +92,7 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
             p.b.write(answer, p.b.load(entry, 0, 8))
         with p.b.else_():
             p.b.write(answer, p.b.const(0))
-        return Integer(p.b.read_final(answer), signed=type_.signed, size=type_.size)
+        return of_number_type(type_, p.b.read_final(answer))
     size = type_.storage.size
     slot = p.b.slot(-(-size // 8) * 8, name="value")
     address = p.b.slot_address(slot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace import literals
 from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import Condition, constant, literal_text
 from pyebpf.errors import NotFound
@@ -37,10 +38,18 @@ def parameter(s: Scope, node: ast.PositionalParameter) -> Value:
     if node.number > len(given):
         return constant(s.p, 0)
     text = given[node.number - 1]
+    value = as_number(text)
+    return literal_text(text.encode("utf-8", "surrogateescape")) if value is None else constant(s.p, value)
+
+
+def as_number(text: str) -> int | None:
+    """The number that a text on the command line is, as a script would write it; None if it is none."""
+    digits = text.removeprefix("-")
     try:
-        return constant(s.p, int(text, 0))
-    except ValueError:
-        return literal_text(text.encode("utf-8", "surrogateescape"))
+        value = literals.integer(digits)
+    except literals.LiteralError:
+        return None
+    return -value if digits != text else value
 
 
 def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature
@@ -55,6 +64,9 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     found = builtin(s, node)
     if found is not None:
         return found
+    own = s.script.enums.constant(s.p, node.name)
+    if own is not None:
+        return own
     defined = s.script.defines.get(node.name)
     if defined is not None:
         return _defined(s, node, defined)

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.tables import MAX_KEYS
+from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
 from pyebpf.bpftrace.translate.structs import Structs
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, fields
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
 
@@ -27,18 +28,19 @@ class Settings:
     max_map_keys: int = MAX_KEYS
     print_maps_on_exit: bool = True
     stack_mode: str = "bpftrace"
+    max_cat_bytes: int = 10240
 
 
 #: Settings that are taken and have no effect here.
 _IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
 _IGNORED |= {"missing_probes", "unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
-_IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "max_cat_bytes", "str_trunc_trailer", "symbol_source"}
+_IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "str_trunc_trailer", "symbol_source"}
 
 
 class Script:
     """A parsed script with its arguments, its maps and the ring buffer of what it asks user space to do."""
 
-    def __init__(self, program: Program, arguments: Sequence[str]) -> None:
+    def __init__(self, program: Program, arguments: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
         from pyebpf.bpftrace.ast import MapDeclaration as Declaration
 
         self.program = program
@@ -47,13 +49,16 @@ class Script:
         self.arguments = tuple([each for each in arguments if not each.startswith("--")])
         pairs = [each[2:].partition("=") for each in arguments if each.startswith("--")]
         self.options = {name: value for name, _, value in pairs}
-        self.settings = _settings(program)
+        self.settings = _settings(program, settings or {})
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
         self.structs = Structs(program)
+        self.enums = Enums(program)
         #: The process that the script is about; None: all.
         self.pid: int | None = None
+        #: The process that was started with the script; None: none was.
+        self.child: int | None = None
         #: Whether it may run commands and send signals.
         self.unsafe = False
         #: The number of a group of processes by its directory.
@@ -70,24 +75,32 @@ def _no_files(path: str) -> int:
     raise FileNotFoundError(2, "no files are read here", path)
 
 
-def _settings(program: Program) -> Settings:
+#: Names of those that have an effect.
+_NAMES = tuple(each.name for each in fields(Settings))
+
+
+def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
+    """The settings of a script's config block, and those from outside, which go before them."""
     given: dict[str, object] = {}
     for each in program.config.settings if program.config is not None else ():
         name = each.name.lower().removeprefix("bpftrace_")
         if name in _IGNORED:
             continue
-        if name not in ("max_strlen", "max_map_keys", "print_maps_on_exit", "stack_mode"):
+        if name not in _NAMES:
             raise program.source.error(f"the setting {each.name} is not supported yet: leave it out", each)
         given[name] = each.value
+    given |= {name: value for name, value in outer.items() if name in _NAMES}
     found = Settings(
         int(str(given.get("max_strlen", MAX_STRING))),
         int(str(given.get("max_map_keys", MAX_KEYS))),
         str(given.get("print_maps_on_exit", True)).lower() not in ("0", "false"),
         str(given.get("stack_mode", "bpftrace")),
+        int(str(given.get("max_cat_bytes", 10240))),
     )
     if not 1 <= found.max_strlen <= 1024:
-        assert program.config is not None
-        raise program.source.error(f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config)
+        raise program.source.error(
+            f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]
+        )
     return found
 
 

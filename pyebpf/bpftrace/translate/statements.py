@@ -22,9 +22,7 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
-from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,9 +121,8 @@ def _let(s: Scope, node: ast.Let) -> None:
             return
         if not s.variables.note(name, type_):
             raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
-        if node.value is None:
-            s.storage.declare(name)
-    if node.value is None:
+    if node.value is None:  # one of that name in a block before was another
+        s.storage.declare(name)
         return
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
@@ -146,10 +143,15 @@ def _unroll(s: Scope, node: ast.Unroll) -> None:
 
 
 def _while(s: Scope, node: ast.While) -> None:
+    _endless(s, lambda loop: _iteration(s, node, loop))
+
+
+def _endless(s: Scope, iteration: Callable[[Any], None]) -> None:
+    """Build a loop that its body leaves; the kernel, or a count, ends one that goes on for ever."""
     p, b = s.p, s.p.b
     if p.target.has("isa:may_goto"):
         with limited_loop(p) as loop:
-            _iteration(s, node, loop)
+            iteration(loop)
         return
     counter = b.variable(hint="iteration")
     b.write(counter, b.const(0))
@@ -163,7 +165,7 @@ def _while(s: Scope, node: ast.While) -> None:
         count_drop(p, CUT_OFF)
         b.jump(left)
         b.start(inside)
-        _iteration(s, node, Loop(left, again))
+        iteration(Loop(left, again))
         b.jump(again)
         b.start(again)
         if b.reachable:
@@ -188,19 +190,37 @@ def _for(s: Scope, node: ast.For) -> None:
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
     p = s.p
-    low, high = (
-        each.literal if each.literal is not None else Int(each.value, S64 if each.signed else U64)
-        for each in (first, stop)
-    )
-    if not isinstance(high, int):
-        raise s.error(
-            "the end of a loop's range is to be known when the script is compiled: not supported yet", node.over
-        )
-    with range_loop(p, low, high, 1) as (loop, index):
+    if stop.literal is None or first.literal is None:
+        _count_up(s, node, first, stop)
+        return
+    with range_loop(p, first.literal, stop.literal, 1) as (loop, index):
         assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
         s.loops.append(loop)
         run_block(s, node.body)
         s.loops.pop()
+
+
+def _count_up(s: Scope, node: ast.For, first: Integer, stop: Integer) -> None:
+    """Build a loop over a range whose borders are known at run time only, and do not change in it."""
+    b = s.p.b
+    position = b.variable(hint="position")
+    b.write(position, b.binary(Op.SUB, first.value, b.const(1)))
+
+    def iteration(loop: Any) -> None:
+        before = b.read(position)
+        assert before is not None
+        number = b.binary(Op.ADD, before, b.const(1))
+        b.write(position, number)
+        with b.if_(Compare(Relation.SLT, number, stop.value)):
+            assign_variable(s, node.variable.name, Integer(number, signed=True), node.variable)
+            s.loops.append(loop)
+            run_block(s, node.body)
+            s.loops.pop()
+        with b.else_():
+            b.break_(loop)
+
+    _endless(s, iteration)
+    b.forget(position)
 
 
 def _break(s: Scope, node: ast.Break) -> None:
@@ -216,8 +236,8 @@ def _continue(s: Scope, node: ast.Continue) -> None:
 
 
 def _return(s: Scope, node: ast.Return) -> None:
-    if node.value is not None:
-        raise s.error("return with a value is not supported yet: write return", node)
+    if node.value is not None:  # a probe's value is nobody's
+        evaluate(s, node.value)
     s.leave()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Special, arranged, read_stored
+from pyebpf.bpftrace.translate.values import Condition, Reference, Special, arranged, of_number_type, read_stored
 from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -106,8 +106,8 @@ class Storage:
 def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
     """A value of a type that is one number."""
     match type_:
-        case Number(signed, _, size):
-            return Integer(number, signed=signed, size=size)
+        case Number():
+            return of_number_type(type_, number)
         case Boolean():
             return Condition(Compare(Relation.NE, number, p.b.const(0)))
         case Address(target, space):

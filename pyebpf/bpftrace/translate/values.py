@@ -223,6 +223,13 @@ def of_int(found: Int) -> Integer:
     return Integer(found.value, signed=type_.signed, size=type_.size)
 
 
+def of_number_type(type_: Number, value: ir.Value) -> Integer:
+    """A number of a type that was kept."""
+    found = Integer(value, signed=type_.signed, size=type_.size)
+    found.type = Number(type_.signed, size=type_.size, names=type_.names)
+    return found
+
+
 def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
     """The value that the builder's entity stands for; None if a script has none such."""
     if isinstance(entity, Int):
@@ -255,8 +262,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
     """A value of a type from memory that nobody changes any more."""
     address, offset = lvalue.address(p)
     match type_:
-        case Number(signed, _, bytes_):
-            return Integer(p.b.load(address, offset, 8), signed=signed, size=bytes_)
+        case Number():
+            return of_number_type(type_, p.b.load(address, offset, 8))
         case Boolean():
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space):
@@ -297,10 +304,11 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         return one
     match one, other:
         case Number(), Number():
+            names = one.names if one.names == other.names else ()
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size)
-            return Number(one.signed or other.signed, size=max(one.size, other.size))
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names)
+            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
