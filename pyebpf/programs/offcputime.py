@@ -85,6 +85,7 @@ TOOL = StackTool(
         "python_calls": "calls of Python's functions",
     },
     unit="us",
+    palette="off-cpu",
     collect=collect,
     reset=forget,
     examples=(

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pyebpf import tool
+from pyebpf.cli.catalogue import find
 from pyebpf.cli.parser import build_parser, parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
@@ -97,6 +98,21 @@ def test_files(capsys, tmp_path):
     assert run(capsys, "--speedscope", str(scope)).out == ""
     (profile,) = json.loads(scope.read_text())["profiles"]
     assert (profile["unit"], profile["weights"]) == ("microseconds", [3, 2])
+
+
+def test_a_tool_chooses_its_colours(capsys):
+    """Of time that is blocked they are blue."""
+    assert run_tool(replace(TOOL, palette="off-cpu"), ["--svg", "-", "0.01"]) == 0
+    document = capsys.readouterr().out
+    assert document != run(capsys, "--svg", "-").out
+    assert "paler: in the kernel" in document
+    assert [find(name).palette for name in ("profile", "offcputime", "offwaketime", "chain", "wakeuptime")] == [
+        "samples",
+        "off-cpu",
+        "off-cpu",
+        "off-cpu",
+        "wakeups",
+    ]
 
 
 def test_a_file_to_standard_output(capsys):
