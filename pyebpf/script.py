@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.json_printer import JsonPrinter
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at whether the end was asked for.
 _PERIOD = 0.1
+#: Seconds for which more events may come while these were few: a probe wakes only a reader that waits.
+_REST, _MANY = 0.001, 1000
 
 
 class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
 
-    Only with `unsafe` it may run commands (`system`) and send signals.
+    Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`.
+    `settings` are as those of a script's `config` block, and go before them.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
     """
@@ -48,11 +52,17 @@ class Script(BPF):
         file: str = "<script>",
         pid: int | None = None,
         unsafe: bool = False,
+        child: int | None = None,
+        settings: Mapping[str, str] | None = None,
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
-        self._script = ScriptModule(self, text, arguments, file, pid)
+        self._script = ScriptModule(self, text, arguments, file, pid, settings)
         self._script.script.unsafe = unsafe
+        self._script.script.child = child
+        self._script.script.cgroup_id = _cgroup_id
+        #: Whether warnf() prints anything.
+        self.warns = True
         #: The status that the script's `exit()` gave.
         self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
@@ -85,26 +95,34 @@ class Script(BPF):
         *,
         duration: float | None = None,
         attached: Callable[[int], None] = lambda _: None,
+        json: bool = False,
     ) -> Iterator[str]:
         """Run the script, and yield its text as it comes: until it calls exit(), `stop()` is true, or seconds are over.
 
-        BEGIN comes before anything is attached, END and the maps after all is detached. `attached` is told the number
-        of attach points.
+        BEGIN comes before anything is attached, END and the maps after all is detached; a script that has nothing else
+        ends at once. `attached` is told the number of attach points, before there is any text. With `json` the text is
+        JSON, an object a line.
         """
         end = None if duration is None else time.monotonic() + duration
-        printer = self.printer()
+        printer = self.printer(json=json)
+        goes_on = bool(self._script.attached)
         try:
             self.load()
             self._begin()
             for each in self._script.begins:
                 each.program.test_run()
-            yield from self._printed(printer, 0.0)
+            begun = [*self._printed(printer, 0.0)]
             if printer.status is None:
                 self.attach()
-                attached(len(self._script.begins) + len(self._script.ends) + len(self._script.attached))
-            while printer.status is None and not stop() and (end is None or time.monotonic() < end):
+            count = len(self._script.begins) + len(self._script.ends) + len(self._script.attached)
+            attached(count)
+            yield from begun
+            while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
-                yield from self._printed(printer, left)
+                records = self._script.script.events.poll(left)
+                yield from printer.texts(self._script.script.events, records)
+                if 0 < len(records) < _MANY and printer.status is None:
+                    time.sleep(_REST)
             stopped = printer.status
             if stopped is None:
                 yield from self._printed(printer, 0.0)
@@ -117,7 +135,7 @@ class Script(BPF):
             printer.status = None
             yield from self._printed(printer, 0.0)
             self.status = stopped or 0
-            yield "\n\n"
+            yield printer.before_maps
             if self._script.script.settings.print_maps_on_exit:
                 yield printer.maps()
             self.last_dropped = dict(self.dropped)
@@ -133,17 +151,16 @@ class Script(BPF):
     def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
         """Carry out what probes asked for by now, until one asked for the end."""
         events = self._script.script.events
-        for record in events.poll(timeout):
-            action, values = events.action(record)
-            text = printer.text(action, values)
-            if text:
-                yield text
-            if printer.status is not None:
-                return
+        return printer.texts(events, events.poll(timeout))
 
-    def printer(self) -> Printer:
+    def printer(self, *, json: bool = False) -> Printer:
         """A printer of this script's actions."""
-        return Printer(_Tables(self), _Names(self), _cat, _system)
+        limit = self._script.script.settings.max_cat_bytes
+        made = (JsonPrinter if json else Printer)(
+            _Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain
+        )
+        made.warns = self.warns
+        return made
 
 
 class _Tables(dict[str, Any]):
@@ -189,6 +206,14 @@ class _Names:
         except KeyError:
             return str(number)
 
+    def cgroup_path(self, number: int, pattern: str) -> str:
+        from pyebpf.symbols.cgroups import paths
+
+        return ",".join([f"{name}:{path}" for name, path in paths(number, pattern)])
+
+    def number_name(self, kind: str, number: int) -> str:
+        return _number_name(kind, number)
+
     def time(self, layout: str, nanoseconds: int) -> str:
         since = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         seconds, rest = divmod(since + nanoseconds, 10**9)
@@ -216,12 +241,43 @@ def _stack_text(frames: Sequence[Frame], mode: str, *, kernel: bool) -> str:
     return "".join(["\n", *(f"{line}\n" for line in lines)])
 
 
-def _cat(path: str) -> str:
+def _number_name(kind: str, number: int) -> str:
+    import os
+    import signal
+
+    if kind == "strerror":
+        from pyebpf.uapi import errno_table
+
+        return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
+    if kind == "signal_name":
+        try:
+            return signal.strsignal(number) or f"Unknown signal {number}"
+        except ValueError:
+            return "Unknown signal" if number else "Unknown signal 0"
+    from pyebpf.arch import host
+
+    return host().system_call_names.get(number, "unknown")
+
+
+def _cgroup_id(path: str) -> int:
+    from pathlib import Path
+
+    return Path(path).stat().st_ino
+
+
+def _complain(text: str) -> None:
+    import sys
+
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def _cat(path: str, limit: int) -> str:
     from pathlib import Path
 
     try:
-        with Path(path).open(errors="surrogateescape") as file:
-            return file.read(1 << 20)
+        with Path(path).open("rb") as file:
+            return file.read(limit).decode(errors="surrogateescape")
     except OSError as error:
         return f"cat: {path}: {error.strerror}\n"
 

@@ -75,6 +75,7 @@ CHAPTERS = {
         "funccount",
         "stackcount",
         "funclatency",
+        "funcslower",
     ),
 }
 #: The sections of tools that do not declare theirs.

@@ -137,6 +137,14 @@ class Aggregation(Entity, Generic[R]):
         p.b.write(entry, found)
         p.b.branch(_non_null(p, found), have, missing)
 
+    def find(self, p: ProgramBuilder, key: object) -> ir.Value:
+        """The address of this processor's part of an entry, NULL if there is none."""
+        assert self.key is not None
+        with temporary(p, self.key.size) as slot:
+            place = p.b.slot_address(slot)
+            p.store_value(place, 0, self.key, rvalue(p, key))
+            return p.b.call(MAP_LOOKUP_ELEM, self._handle(p), place, result=ValueType.POINTER)
+
     def _insert(self, p: ProgramBuilder, key: ir.Value) -> None:
         """Insert zeros for every processor; another one may be faster, and then nothing changes."""
         b, template, size = p.b, self.template, self.type.layout.size

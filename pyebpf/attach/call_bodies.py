@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from pyebpf.uapi.bpf import ProgramType
 
 #: Parameters of a probe that are known at the return: what the call gave, and the nanoseconds that it took.
-RETVAL, ELAPSED = "retval", "elapsed"
+RETVAL, RAW_RETVAL, ELAPSED = "retval", "raw_retval", "elapsed"
+AT_RETURN = frozenset({RETVAL, RAW_RETVAL, ELAPSED})
 #: Calls of one probe that may be under way at once.
 MAX_CALLS = 65_536
 _FULL = f"call not followed: {MAX_CALLS} were under way"
@@ -189,7 +190,7 @@ class _ReturnContext(ProgramContext[Any]):
             if not self._call.result:
                 p.fail(f"{RETVAL}: a pair of USDT probes has no result: read it by @bpf.usdt at the second of them")
             return self._returned.parameter(p, self._call.result, annotation, position)
-        if self._entry is None:
+        if self._entry is None or name == RAW_RETVAL:
             return self._returned.parameter(p, name, annotation, position)
         position = list(self._kept).index(name)
         # Only the type is wanted here: the code that reads the argument is the entry's.
@@ -215,7 +216,7 @@ class _Calls:
 
     def __init__(self, body: Body, key: CallKey, *, keeps: bool) -> None:
         self._key = key
-        self.kept = tuple(name for name in body.parameters if name not in (RETVAL, ELAPSED)) if keeps else ()
+        self.kept = tuple(name for name in body.parameters if name not in AT_RETURN) if keeps else ()
 
     def _spec(self, p: ProgramBuilder) -> MapSpec:
         # Threads die in a function of a library, and are never seen to return.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.attach.call_bodies import ELAPSED, RETVAL, CallKey, Entering, InSession, Returning
+from pyebpf.attach.call_bodies import AT_RETURN, ELAPSED, CallKey, Entering, InSession, Returning
 from pyebpf.attach.decorators import Decorators
 from pyebpf.attach.functions import FENTRY, KPROBE, MISSING_REASONS, MULTI
 from pyebpf.attach.kernel_functions import MAX_PROBES, check_names, is_pattern
@@ -83,7 +83,7 @@ class CallDecorators(Decorators):
                 Candidate("kprobe.multi and kretprobe.multi", probes(KprobeMulti), (MULTI,), MISSING_REASONS[MULTI]),
                 Candidate("kprobe and kretprobe", probes(Kprobe), (KPROBE,), MISSING_REASONS[KPROBE]),
             ]
-            if {*body.parameters} <= {RETVAL, ELAPSED}:
+            if AT_RETURN.issuperset(body.parameters):
                 session = tuple(
                     Attachment(each.program_type, each, optional, InSession())
                     for name in functions

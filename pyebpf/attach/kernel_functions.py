@@ -34,6 +34,10 @@ MAX_PROBES = 1000
 #: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
 _FIRST_ARGUMENT, _ARGUMENT_SIZE = 16, 8
 RETVAL = "retval"  # the name of the value that a function returns
+#: Names of 64 bits whatever the types: an argument by its position, of functions without a parameter of that name, and
+#: the result.
+_BY_POSITION = re.compile(r"arg([0-5])", re.ASCII)
+RAW_RETVAL = "raw_retval"
 #: The syntax of a function's name or a pattern; a module may stand before, an offset behind.
 _NAME = re.compile(r"(?:[\w*?\[\]!-]+:)?[\w.$*?\[\]!-]+(?P<offset>\+(?:0x[0-9a-fA-F]+|\d+))?", re.ASCII)
 
@@ -227,6 +231,8 @@ class FunctionProgramContext(ProgramContext[S]):
             return (type(self), *parameters) if known.passed is None and not known.call else None
         types: dict[str, Hashable] = {each.name: (each.slot, each.type) for each in known.passed}
         types[RETVAL] = (known.slots, known.returns)
+        for name in parameters:
+            types.setdefault(name, self.raw_place(known, name))
         return (type(self), tuple(types.get(plain_name(name)) for name in parameters))
 
     # -- the program's side --------------------------------------------------------------------------------------------
@@ -238,6 +244,8 @@ class FunctionProgramContext(ProgramContext[S]):
         plain = plain_name(name)
         if plain == RETVAL and not self._is_parameter(known, plain):
             return self._result(p, known, annotation)
+        if plain == RAW_RETVAL and self.returns:
+            return annotated(p, Int(self.result(p, known), U64), annotation)
         if not self.enters:
             p.fail(f"{name}: {self.no_parameters}")
         if known.call:
@@ -247,6 +255,9 @@ class FunctionProgramContext(ProgramContext[S]):
         for each in known.passed:
             if each.name == plain:
                 return annotated(p, self._passed(p, known, each), annotation)
+        numbered = _BY_POSITION.fullmatch(plain)
+        if numbered is not None:
+            return annotated(p, Int(self.raw_argument(p, known, int(numbered[1])), U64), annotation)
         names = [each.name for each in known.passed]
         has = f"it has {', '.join(names)}" if names else "it has none"
         p.fail(f"{known.name}() has no parameter {plain}{closest(plain, names)}: {has}")
@@ -302,6 +313,9 @@ class FunctionProgramContext(ProgramContext[S]):
         if arguments is None:
             return registers.typed(p, self.saved(p, position), annotation, name, Space.USER)
         field = arguments.get(name)
+        numbered = _BY_POSITION.fullmatch(name)
+        if field is None and numbered is not None:
+            return Int(self.saved(p, int(numbered[1])), U64)
         if field is None:
             p.fail(
                 f"the system call {known.call} has no argument {name}{closest(name, arguments)}: it has "
@@ -319,6 +333,14 @@ class FunctionProgramContext(ProgramContext[S]):
         return Int(low, S64, narrow)
 
     # -- where values come from ----------------------------------------------------------------------------------------
+
+    def raw_place(self, known: TracedFunction, name: str) -> Hashable:
+        """Whatever makes code for a function differ that reads `arg0` or `raw_retval`: of registers nothing does."""
+        return None
+
+    def raw_argument(self, p: ProgramBuilder, known: TracedFunction, position: int) -> ir.Value:
+        """64 bits of an argument that the function may not have."""
+        return self.argument(p, position)
 
     def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
         """64 bits of an argument."""

@@ -29,7 +29,7 @@ from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from pyebpf.attach.decorators import TracingDecorator, VerdictDecorator
     from pyebpf.builder.program import ProgramBuilder
@@ -161,8 +161,18 @@ class TrampolineProgramContext(FunctionProgramContext[Trampoline]):
     def argument(self, p: ProgramBuilder, slot: int) -> ir.Value:
         return p.b.load(p.context, 8 * slot, 8)
 
+    def raw_place(self, known: TracedFunction, name: str) -> Hashable:
+        return known.slots, self._gives(known)
+
+    def raw_argument(self, p: ProgramBuilder, known: TracedFunction, position: int) -> ir.Value:
+        return self.argument(p, position) if position < known.slots else p.b.const(0)
+
     def result(self, p: ProgramBuilder, known: TracedFunction) -> ir.Value:
-        return self.argument(p, known.slots)
+        return self.argument(p, known.slots) if self._gives(known) else p.b.const(0)
+
+    def _gives(self, known: TracedFunction) -> bool:
+        """Whether there is a result behind the arguments."""
+        return known.returns is None or known.returns.kind != "void"
 
     def saved(self, p: ProgramBuilder, position: int) -> ir.Value:
         found = registers.machine(p)

@@ -108,6 +108,16 @@ class Extreme(AggregationType[int]):
         word = cells[0] ^ (_TOP if self._greatest else _ALL ^ _TOP)
         return _read(word, signed=True) if self._signed else word ^ _TOP
 
+    def decoded(self, p: ProgramBuilder, word: ir.Value) -> ir.Value:
+        """The number of a word, in a probe."""
+        b = p.b
+        mask = (_TOP if self._greatest else _ALL ^ _TOP) ^ (0 if self._signed else _TOP)
+        found = b.variable(hint="extreme")
+        b.write(found, b.const(0))
+        with b.if_(Compare(Relation.NE, word, b.const(0))):
+            b.write(found, b.binary(Op.XOR, word, b.const(_read(mask, signed=True))))
+        return b.read_final(found)
+
 
 class Log2(AggregationType["tuple[int, ...]"]):
     """`hist(n, bits)`: a bucket for negative values, one for each of 0 to 2^bits - 1, 2^bits for each power of two."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.bpftrace.lexer import tokenize
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf.bpftrace.source import Source
 
 #: Levels of expressions and blocks inside each other: of so many parentheses, or of a sum of so many terms.
 MAX_LEVELS = 200
+# Python's frames for a level: operators of all powers in each other.
+_FRAMES = MAX_LEVELS * 20
 _LONGEST = 40  # characters of a token that a message shows
 
 _NAME_STARTS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
@@ -19,6 +25,17 @@ _NAME_STARTS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 def is_name(word: str) -> bool:
     """Whether a token is an identifier or a keyword."""
     return word[:1] in _NAME_STARTS
+
+
+@contextmanager
+def room() -> Iterator[None]:
+    """Let the body recurse as deep as `MAX_LEVELS` needs. Frames of Python functions take no room on the C stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 1000) + _FRAMES)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 class Cursor:

@@ -17,7 +17,8 @@ _DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
 _DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
 _INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
 _PIECE = r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/|/\*|\\[\s\S]|\n'
-_ATTRIBUTES = r"(?:\s*__attribute__\s*\(\([^()]*(?:\([^()]*\)[^()]*)*\)\s*\))*(?:\s*;)?"
+_SPACE = r"(?>\s+|/\*[\s\S]*?\*/)*+"
+_ATTRIBUTES = rf"(?:{_SPACE}__attribute__{_SPACE}\(\([^()]*(?:\([^()]*\)[^()]*)*\){_SPACE}\))*(?:{_SPACE};)?"
 _ATTRIBUTE = "__attribute__"
 
 
@@ -72,7 +73,7 @@ class Definitions(Statements):
     def definition(self) -> ast.Struct | ast.Enum:
         """Read a definition with a name, its attributes and its semicolon."""
         found = self._body()
-        if not found.name:
+        if not found.name and isinstance(found, ast.Struct):  # an enum's constants need no name of their own
             self.fail("a definition outside others has a name: `struct name { … }`", 0)
         self.accept(";")
         if self.tokens[self.index]:
@@ -149,7 +150,8 @@ class Definitions(Statements):
         found = [self._member(start, of_type)]
         while self.accept(","):
             found.append(self._member(self.starts[self.index], of_type))
-        self.expect(";", "after a member")
+        if self.tokens[self.index] != "}":  # behind the last one it may be left out
+            self.expect(";", "after a member")
         return found
 
     def _member_type(self) -> ast.Type | ast.Struct | ast.Enum:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.cursor import room
+from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
 from pyebpf.bpftrace.translate.attachments import program_name, request
 from pyebpf.bpftrace.translate.body import ProbeBody
+from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
@@ -14,7 +17,7 @@ from pyebpf.errors import CompileError
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.attach import DecoratorMethods
     from pyebpf.bpftrace.ast import AttachPoint
@@ -30,10 +33,20 @@ class ScriptModule:
     """A script in a module. Raises CompileError for a script that is not right, at its place."""
 
     def __init__(
-        self, module: DecoratorMethods, text: str, arguments: Sequence[str], file: str, pid: int | None
+        self,
+        module: DecoratorMethods,
+        text: str,
+        arguments: Sequence[str],
+        file: str,
+        pid: int | None,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._module = module
-        self.script = Script(parse(text, file), arguments)
+        words = [each for each in arguments if not each.startswith("--")]
+        program = parse(text, file, words)
+        with room():
+            program = expand(program, is_function)
+        self.script = Script(program, arguments, settings)
         self.script.pid = pid
         #: The probes of BEGIN, of END, and all others.
         self.begins: list[AnyProbe] = []
@@ -53,9 +66,10 @@ class ScriptModule:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
         for _ in range(_MAX_BUILDS):
-            self._infer(target)
-            module.maps[:] = [*maps.tables(), self.script.events]
-            spec = link()
+            with room():
+                self._infer(target)
+                module.maps[:] = [*maps.tables(), self.script.events]
+                spec = link()
             if not maps.changed:
                 return spec
         raise self.script.source.error("the types of this script's maps do not settle", self.script.program)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.attach_points import attach_points
-from pyebpf.bpftrace.cursor import MAX_LEVELS, is_name
+from pyebpf.bpftrace.cursor import is_name, room
 from pyebpf.bpftrace.definitions import Definitions, behind_attributes, directive
 from pyebpf.bpftrace.lexer import end_of_block, end_of_statement, skip_layout
 from pyebpf.bpftrace.literals import LiteralError, integer
@@ -17,10 +15,8 @@ from pyebpf.bpftrace.source import Source
 from pyebpf.bpftrace.types import is_builtin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-# Python's frames for a level: operators of all powers in each other.
-_FRAMES = MAX_LEVELS * 20
 _find_word = re.compile(r"\w*", re.ASCII).match
 
 
@@ -30,14 +26,14 @@ def parse(script: str | bytes, file: str = "<script>", parameters: Sequence[str]
     CompileError, with its place, for what is not in the language.
     """
     source = Source(script, file)
-    with _room():
+    with room():
         return _Parser(source, parameters).program()
 
 
 def parse_expression(text: str, file: str = "<expression>") -> ast.Expression:
     """The tree of an expression alone, such as the text of a `#define`."""
     source = Source(text, file)
-    with _room():
+    with room():
         parser = _Parser(source, ())
         end_of_statement(source, 0, "")  # no string and no comment is left open
         parser.load(0, len(source.text))
@@ -45,17 +41,6 @@ def parse_expression(text: str, file: str = "<expression>") -> ast.Expression:
         if parser.tokens[parser.index]:
             parser.unexpected("the end", "after an expression")
         return value
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    """Let the parser recurse as deep as `MAX_LEVELS` needs. Frames of Python functions take no room on the C stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 1000) + _FRAMES)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 class _Parser(Definitions):

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from pyebpf.bpftrace.formats import texts_of_records
 
-    from pyebpf.bpftrace.events import Action
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyebpf.bpftrace.events import Action, Events
     from pyebpf.bpftrace.tables import Gathered, Table
     from pyebpf.bpftrace.value_types import Names
 
 
+def _start(record: bytes) -> bytes:
+    """The number of the action, as it is in memory."""
+    return record[:8]
+
+
 class Printer:
-    """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text."""
+    """Carries out actions. `cat` and `system` are for those that read files and run commands; they return text.
+
+    `complain` writes to standard error.
+    """
+
+    #: What is printed at a script's end before its maps.
+    before_maps = "\n\n"
 
     def __init__(
         self,
@@ -22,12 +36,51 @@ class Printer:
         names: Names,
         cat: Callable[[str], str],
         system: Callable[[str], str],
+        complain: Callable[[str], object],
     ) -> None:
         self._tables = tables
         self.names = names
-        self._cat, self._system = cat, system
+        self._cat, self._system, self._complain = cat, system, complain
+        #: Whether warnf() prints anything.
+        self.warns = True
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
+        #: Functions that format many records of an action; None for actions that are carried out one by one.
+        self._formats: dict[int, Callable[[Iterable[bytes]], list[str]] | None] = {}
+
+    def texts(self, events: Events, records: Sequence[bytes]) -> Iterator[str]:
+        """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
+        if not records:
+            return
+        held: list[str] = []
+        # Most scripts print by one printf, whose number need not be looked at.
+        groups = groupby(records, _start) if len(events.actions) > 1 else [(b"", records)]
+        for start, group in groups:
+            number = int.from_bytes(start, "little")
+            action = events.actions[number]
+            if number not in self._formats:
+                self._formats[number] = self._formatter(action)
+            texts = self._formats[number]
+            if texts is not None:
+                held += texts(group)
+                continue
+            for record in group:
+                if action.kind not in ("printf", "print") and held:  # commands and maps come after what was printed
+                    yield "".join(held)
+                    held = []
+                held.append(self.text(action, action.values(record)))
+                if self.status is not None:
+                    break
+            if self.status is not None:
+                break
+        if text := "".join(held):
+            yield text
+
+    def _formatter(self, action: Action) -> Callable[[Iterable[bytes]], list[str]] | None:
+        """A function that formats many records of an action; None for one that is carried out record by record."""
+        if action.kind != "printf" or action.format is None:
+            return None
+        return texts_of_records(action.format, action.types, action.layout)
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""
@@ -38,19 +91,25 @@ class Printer:
         """All maps, as at a script's end."""
         return "".join(self._map(name) for name in sorted(self._tables))
 
-    def _map(self, name: str, top: int = 0, divisor: int = 0) -> str:
+    def _map(self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None) -> str:
         table = self._tables[name]
-        return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor))
+        return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor, entries=entries))
 
     def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
         assert action.format is not None
         return action.format.apply(values, action.types, self.names)
 
+    def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
+        if self.warns or not action.text.endswith(": WARNING: "):
+            self._complain(f"{action.text}{self._do_printf(action, values)}".rstrip("\n"))
+        return ""
+
     def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
         return f"{action.types[0].text(values[0], self.names)}\n"
 
     def _do_print_map(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
-        return self._map(action.map, *action.numbers)
+        found = self._map(action.map, *action.numbers)
+        return found or self._map(action.map, entries=self._tables[action.map].nothing())
 
     def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
         table = self._tables[action.map]

@@ -8,6 +8,7 @@ from pyebpf.aggregations.declared import KeyedAggregation
 from pyebpf.bpftrace.aggregates import aggregate
 from pyebpf.bpftrace.histograms import linear_lines, log2_lines
 from pyebpf.bpftrace.value_types import Aggregate, Number, Tuple
+from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.bpftrace.value_types import Names, ValueType
+    from pyebpf.specs import MapSpec
     from pyebpf.uapi.bpf import MapType
 
 #: Entries of a map at most, as bpftrace's max_map_keys.
@@ -47,9 +49,17 @@ class Shown:
 
         `entries` are those of an interval, in place of all.
         """
-        items = sorted((self._entries() if entries is None else entries).items(), key=self._order())
-        for key, value in items[-top:] if top else items:
+        for key, value in self.shown_items(top, entries=entries):
             yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
+
+    def shown_items(self, top: int = 0, *, entries: Mapping[Any, Any] | None = None) -> list[tuple[Any, Any]]:
+        """The entries in the order in which they are printed, or the `top` last of them."""
+        found = sorted((self._entries() if entries is None else entries).items(), key=self._order())
+        return found[-top:] if top else found
+
+    def nothing(self) -> dict[Any, Any]:
+        """What `print` shows of a map without keys that nothing was assigned to: a zero; of others no entries."""
+        return {}
 
     def entry_lines(self, key: object, names: Names) -> Iterator[str]:
         """The lines of one entry; none if it is missing."""
@@ -75,6 +85,18 @@ def quotient(value: int, divisor: int) -> int:
     return value // divisor if value >= 0 else -(-value // divisor)
 
 
+class _Pointer(MapPointer):
+    """The map of an aggregation."""
+
+    def __init__(self, owner: Gathered) -> None:
+        self.name, self._owner = owner.name, owner
+
+    @property
+    def spec(self) -> MapSpec:
+        """The map of the values."""
+        return self._owner.spec
+
+
 class Table(Shown, KeyedMap[Any, Any]):
     """A map of values that are assigned: `@x[key] = value`."""
 
@@ -85,6 +107,10 @@ class Table(Shown, KeyedMap[Any, Any]):
 
     def _entries(self) -> dict[Any, Any]:
         return self.snapshot()
+
+    def nothing(self) -> dict[Any, Any]:
+        storage = self.value_type.storage
+        return {NO_KEY: storage.decode(bytes(storage.size))} if self.key_type is None else {}
 
     def zero(self) -> None:
         """Set all values to nothing."""
@@ -102,12 +128,21 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         kind: AggregationType[Any] = aggregate(value_type)
         super().__init__(kind, (key_type or Number(signed=False)).storage, size, name)  # type: ignore[arg-type]  # a type that is its own annotation
 
+    def pointer(self) -> MapPointer:
+        """The map, as what calls the kernel's functions takes it."""
+        return _Pointer(self)
+
     def _entries(self) -> dict[Any, Any]:
         """All entries, those too to which nothing but zeros was added."""
         cells = self._cells
         raw = {key: cells(value) for key, value in each_entry(self.store.lookup_batches())}
         keys = map(self._decode_key, raw)
         return {key: self.type.result(value, {}) for key, value in zip(keys, raw.values(), strict=True)}
+
+    def nothing(self) -> dict[Any, Any]:
+        if self.key_type is not None or self.value_type.kind in ("hist", "lhist"):
+            return {}
+        return {NO_KEY: self.type.result((0,) * len(self.type.codes), {})}
 
     def snapshot(self) -> dict[Any, Any]:
         """All items now, as a dictionary."""

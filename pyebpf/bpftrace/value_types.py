@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyebpf.dataclass import dataclass
-from pyebpf.types import S32, S64, U8, U32, U64, BytesType, CharArray, TupleType
+from pyebpf.types import INTEGERS, S32, S64, U8, U32, U64, ArrayType, BytesType, CharArray, TupleType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,12 @@ class Names(Protocol):
     def user(self, number: int) -> str:
         """The name of a user."""
 
+    def cgroup_path(self, number: int, pattern: str) -> str:
+        """The paths of a group of processes, in the hierarchies whose names match."""
+
+    def number_name(self, kind: str, number: int) -> str:
+        """The name of an error, a signal or a system call, by the function that asks for it."""
+
     def time(self, layout: str, nanoseconds: int) -> str:
         """A time of the boot clock, as strftime(3) lays it out."""
 
@@ -57,18 +63,25 @@ class ValueType:
 class Number(ValueType):
     """An integer of `size` bytes, 64 bits wherever it is kept.
 
-    One that is `flexible` is a literal, whose sign and size others decide.
+    One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants.
     """
 
     signed: bool = True
     flexible: bool = False
     size: int = 8
+    names: tuple[tuple[int, str], ...] = ()
 
     name: ClassVar[str] = "an integer"
 
     @property
     def storage(self) -> Type:
         return S64 if self.signed else U64
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        for number, name in self.names:
+            if number == value:
+                return name
+        return str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +148,50 @@ class Tuple(ValueType):
         """The parts as text."""
         assert isinstance(value, tuple)
         return [part.text(each, names) for part, each in zip(self.parts, value, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Record(ValueType):
+    """Values side by side, by names."""
+
+    names: tuple[str, ...]
+    parts: tuple[ValueType, ...]
+
+    name: ClassVar[str] = "a record"
+
+    @property
+    def storage(self) -> Type:
+        return TupleType([part.storage for part in self.parts])
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, tuple)
+        parts = zip(self.names, self.parts, value, strict=True)
+        return f"{{ {', '.join([f'.{name} = {part.text(each, names)}' for name, part, each in parts])} }}"
+
+
+@dataclass(frozen=True, slots=True)
+class Array(ValueType):
+    """Values of one type, as close together as C puts them."""
+
+    element: ValueType
+    length: int
+
+    name: ClassVar[str] = "an array"
+
+    @property
+    def storage(self) -> Type:
+        return ArrayType(natural(self.element), self.length)
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, list | tuple)
+        return f"[{','.join([self.element.text(each, names) for each in value])}]"
+
+
+def natural(type_: ValueType) -> Type:
+    """The memory of a value in an array: a number has its own size there."""
+    if isinstance(type_, Number):
+        return INTEGERS[f"{'s' if type_.signed else 'u'}{8 * type_.size}"]
+    return type_.storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +290,55 @@ class Timestamp(ValueType):
     def text(self, value: object, names: Names) -> str:
         assert isinstance(value, int)
         return names.time(self.layout, value)
+
+
+@dataclass(frozen=True, slots=True)
+class CgroupPath(ValueType):
+    """The number of a group of processes that is shown as its path."""
+
+    pattern: str
+
+    name: ClassVar[str] = "a path of a cgroup"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.cgroup_path(value, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberName(ValueType):
+    """A number that is shown as a name; `kind` is the function that made it, such as `strerror`."""
+
+    kind: str
+
+    name: ClassVar[str] = "a name of a number"
+
+    @property
+    def storage(self) -> Type:
+        return S64
+
+    def text(self, value: object, names: Names) -> str:
+        assert isinstance(value, int)
+        return names.number_name(self.kind, value)
+
+
+@dataclass(frozen=True, slots=True)
+class MacAddress(ValueType):
+    """The address of a network device, six bytes."""
+
+    name: ClassVar[str] = "a MAC address"
+
+    @property
+    def storage(self) -> Type:
+        return BytesType(6)
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        assert isinstance(value, bytes)
+        return value.hex(":").upper()
 
 
 #: Linux's numbers of address families (include/linux/socket.h).

@@ -42,6 +42,8 @@ MODIFIERS = frozenset({Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
 NULLABLE_SUFFIX, NULLABLE_TAG = "__nullable", "arg:nullable"
 # Whoever makes BTF stores each string once; looking up one that is everywhere would take quadratic time.
 MAX_REPEATS = 64
+# Messages about missing names that are kept.
+MAX_MISSING = 256
 TYPE_SIZE = 12
 POINTER_SIZE = 8
 
@@ -66,6 +68,7 @@ class Btf:
         self._index = index
         self._nodes: dict[int, Node] = {}
         self._found: dict[str, list[int]] = {}
+        self._missing: dict[tuple[str, str], str] = {}
         self._members: dict[int, dict[str, MemberAccess]] = {}
 
     @property
@@ -219,9 +222,17 @@ class Btf:
 
     def not_found(self, name: str, kinds: Collection[Kind], what: str) -> NotFound:
         """The error for a name that is missing, with the closest ones. Walks every type: tens of milliseconds."""
-        return NotFound(
-            f"the kernel's BTF has no {what} {name!r}{closest(name, sorted(_similar(name, self.names(kinds))))}"
-        )
+        return NotFound(self._not_found(name, what, lambda: self.names(kinds)))
+
+    def _not_found(self, name: str, what: str, names: Callable[[], Iterator[str]]) -> str:
+        """The message of that error, kept: a front end that builds a program again and again asks as often."""
+        message = self._missing.get((name, what))
+        if message is None:
+            if len(self._missing) >= MAX_MISSING:
+                self._missing.clear()
+            message = f"the kernel's BTF has no {what} {name!r}{closest(name, sorted(_similar(name, names())))}"
+            self._missing[name, what] = message
+        return message
 
     def struct(self, name: str) -> Struct:
         """`struct name`. Raises NotFound."""
@@ -248,13 +259,12 @@ class Btf:
         if value is not None:
             return value
         if enum is None:
-            known, where = _similar(name, self._enumerator_names(range(1, self.stop))), "the kernel's BTF"
-        else:
-            ids = self.find(enum, ENUM_KINDS)
-            if not ids:
-                raise self.not_found(enum, ENUM_KINDS, "enum")
-            known, where = set(self._enumerator_names(ids)), f"enum {enum}"
-        raise NotFound(f"{where} has no enumerator {name!r}{closest(name, sorted(known))}")
+            raise NotFound(self._not_found(name, "enumerator", lambda: self._enumerator_names(self._enums())))
+        ids = self.find(enum, ENUM_KINDS)
+        if not ids:
+            raise self.not_found(enum, ENUM_KINDS, "enum")
+        known = set(self._enumerator_names(ids))
+        raise NotFound(f"enum {enum} has no enumerator {name!r}{closest(name, sorted(known))}")
 
     def find_enumerator(self, name: str, enum: str | None = None) -> int | None:
         """As `enumerator`, but None if there is none."""
@@ -279,9 +289,19 @@ class Btf:
         tagged = {tag.component for tag in tags if isinstance(tag, DeclTag) and tag.type == function}
         return frozenset(named | tagged)
 
+    def _enums(self) -> Iterator[int]:
+        """The ids of all enums, those of the base first."""
+        if self.base is not None:
+            yield from self.base._enums()
+        order, types = self.header.order, self.header.types
+        for number, offset in enumerate(self.index.offsets, self.start):
+            (info,) = unpack_from(order + "I", self.data, types + offset + 4)
+            if info >> 24 & 0x1F in ENUM_KINDS:
+                yield number
+
     def _enumerator_names(self, type_ids: Iterable[int]) -> Iterator[str]:
         for type_id in type_ids:
-            node = self.type_by_id(type_id) if self.kind(type_id) in ENUM_KINDS else None
+            node = self.type_by_id(type_id)
             if isinstance(node, Enumeration):
                 yield from (each.name for each in node.enumerators)
 

@@ -17,6 +17,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf list [-v] [--json] [PATTERN ...]
        pyebpf schema TOOL [options]
        pyebpf show FILE [options]
+       pyebpf live [--port N] TOOL|FILE.py [options]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf -e 'PROGRAM' [options] [arguments]
@@ -76,6 +77,7 @@ COMMANDS = {
     "list": ("catalogue", "print_list"),
     "schema": ("schema", "run_schema"),
     "show": ("show", "run_show"),
+    "live": ("live", "run_live"),
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "-e": ("bpftrace", "run_text"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.cli.signals import until_signal
@@ -14,6 +17,7 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyebpf.cli.child import Child
     from pyebpf.script import Script
 
 HELP = """\
@@ -21,18 +25,39 @@ usage: pyebpf -e 'PROGRAM' [options] [arguments]
        pyebpf run [options] FILE.bt [arguments]
 
 Runs a script in bpftrace's language until it calls exit(), or Ctrl-C; then
-prints its maps. The arguments are its $1, $2 and so on.
+prints its maps. The arguments are its $1, $2 and so on; behind -- those that
+begin with --, as --name=value, are what getopt("name", 0) gives.
 
 options:
   -p PID     probes at functions of processes, samples and events of this
              process only
+  -c COMMAND run a command once all is attached, and end with it; as -p of it,
+             and its process is the script's cpid
+  -o FILE    write the output to a file
+  -f FORMAT  text, or json: an object a line
+  -B MODE    when output is written: line (as it comes), full (at the end, or
+             in pieces of 64 KiB), none (as line)
+  -q         do not say that it traces
   -d         print the bytecode, load nothing
   -v         list the attachments, and why they were chosen
+  --dry-run  attach, and end at once
+  --no-warnings
+             print nothing for warnf()
   --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
-#: Options of the command that stand before the script's arguments.
-_FLAGS = {"-d": "dump", "-v": "verbose", "--unsafe": "unsafe"}
+#: Options of the command that stand before the script's arguments: those without a value, and those with one.
+_FLAGS = {
+    "-d": "dump",
+    "-v": "verbose",
+    "-q": "quiet",
+    "--dry-run": "dry",
+    "--no-warnings": "unwarned",
+    "--unsafe": "unsafe",
+}
+_VALUES = {"-p": "pid", "-c": "command", "-o": "output", "-f": "format", "-B": "buffering"}
+#: What a value may be, where it is one of few.
+_CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none")}
 
 
 def run_text(arguments: list[str]) -> int:
@@ -69,10 +94,8 @@ def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, o
             break
         if option in _FLAGS:
             given[_FLAGS[option]] = True
-        elif option == "-p":
-            if not rest or not rest[0].isdecimal():
-                raise UsageError(program, "-p takes the number of a process", "pyebpf -e --help")
-            given["pid"] = int(rest.pop(0))
+        elif option in _VALUES:
+            given[_VALUES[option]] = _value(option, rest, program)
         elif option in ("-h", "--help"):
             given["help"] = True
         else:
@@ -80,30 +103,98 @@ def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, o
     return rest, given
 
 
+def _of_script(arguments: list[str], rest: list[str]) -> list[str]:
+    """The script's arguments, where `--` stands before those that begin with it."""
+    if "--" not in rest:
+        return arguments[arguments.index("--") + 1 :]
+    place = rest.index("--")
+    return rest[:place] + rest[place + 1 :]
+
+
+def _value(option: str, rest: list[str], program: str) -> str | int:
+    """The value of an option, which is taken off the arguments."""
+    if option == "-p":
+        if not rest or not rest[0].isdecimal():
+            raise UsageError(program, "-p takes the number of a process", "pyebpf -e --help")
+        number = rest.pop(0)
+        if not Path(f"/proc/{number}").exists():
+            raise UsageError(program, f"-p {number}: there is no such process", "pyebpf -e --help")
+        return int(number)
+    choices = _CHOICES.get(option)
+    if not rest or (choices is not None and rest[0] not in choices):
+        what = "a value" if choices is None else f"{', '.join(choices[:-1])} or {choices[-1]}"
+        raise UsageError(program, f"{option} takes {what}", "pyebpf -e --help")
+    return rest.pop(0)
+
+
 def _run(text: str, file: str, arguments: list[str], program: str) -> int:
     rest, given = _options(arguments, program)
     if given.get("help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
-    if rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
+    if "--" in rest or "--" in arguments:
+        rest = _of_script(arguments, rest)
+    elif rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
         raise UsageError(
             program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
         )
+    try:
+        return _run_given(text, file, rest, given)
+    except PyebpfError as error:
+        note(f"{program}: {describe(error)}")
+        return FAILED
+
+
+def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]) -> int:
+    from contextlib import ExitStack
+
     from pyebpf.script import Script
 
-    pid = given.get("pid")
-    try:
+    with ExitStack() as stack:
+        child = None
+        if "command" in given and not given.get("dump"):
+            from pyebpf.cli.child import Child
+
+            child = stack.enter_context(Child(given["command"]))
+        number = None if child is None else child.pid
         script = Script(
-            text, rest, file=file, pid=pid if isinstance(pid, int) else None, unsafe=bool(given.get("unsafe"))
+            text,
+            arguments,
+            file=file,
+            pid=given.get("pid", number),
+            unsafe=bool(given.get("unsafe")),
+            child=number,
+            settings=_outer_settings(),
         )
+        script.warns = not given.get("unwarned")
         for line in script.kernel_changes():
             note("\n".join(map(visible, line.split("\n"))))
         if given.get("dump"):
             return dump(script)
-        return print_output(script, verbose=bool(given.get("verbose")))
-    except PyebpfError as error:
-        note(f"{program}: {describe(error)}")
-        return FAILED
+        if given.get("dry"):
+            with script:
+                return 0
+        stream = sys.stdout
+        if "output" in given:
+            stream = stack.enter_context(Path(given["output"]).open("w", encoding="utf-8"))
+        return print_output(
+            script,
+            verbose=bool(given.get("verbose")),
+            quiet=bool(given.get("quiet")),
+            json=given.get("format") == "json",
+            held=given.get("buffering") == "full",
+            stream=stream,
+            child=child,
+        )
+
+
+def _outer_settings() -> dict[str, str]:
+    """Settings from the environment, by bpftrace's names: BPFTRACE_MAX_STRLEN is max_strlen."""
+    return {
+        name.removeprefix("BPFTRACE_").lower(): value
+        for name, value in os.environ.items()
+        if name.startswith("BPFTRACE_")
+    }
 
 
 def dump(script: Script) -> int:
@@ -127,12 +218,43 @@ def tell_attached(script: Script, count: int, *, verbose: bool) -> None:
     note(f"Tracing {count} probe{'s' if count != 1 else ''}... Hit Ctrl-C to end")
 
 
-def print_output(script: Script, *, verbose: bool) -> int:
-    """Run a script and print what it prints; its status."""
-    sink = text_sink()
+def print_output(
+    script: Script,
+    *,
+    verbose: bool,
+    quiet: bool = False,
+    json: bool = False,
+    held: bool = False,
+    stream: TextIO | None = None,
+    child: Child | None = None,
+) -> int:
+    """Run a script and print what it prints, to standard output or another stream; its status.
+
+    With a child it begins once all is attached, and the script ends with it.
+    """
+    from pyebpf.bpftrace.json_printer import counted
+
+    sink = text_sink(stream)
+    sink.holds = held
+
+    def attached(count: int) -> None:
+        if not quiet:
+            tell_attached(script, count, verbose=verbose)
+            if json:
+                sink.write(counted("attached_probes", "probes", count))
+        if child is not None:
+            child.start()
+
     with until_signal() as stop:
-        for text in script.output(stop.is_set, attached=lambda count: tell_attached(script, count, verbose=verbose)):
+
+        def is_over() -> bool:
+            return stop.is_set() or (child is not None and child.is_over())
+
+        for text in script.output(is_over, attached=attached, json=json):
             sink.write(text)
+        if json and script.last_dropped:
+            sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
+        sink.flush()
     tell_dropped(script.last_dropped)
     return script.status
 
@@ -143,7 +265,9 @@ def tell_dropped(dropped: Mapping[str, int]) -> None:
         note(f"dropped: {count} ({reason})")
 
 
-def text_sink() -> Sink:
-    """Standard output, for text with the bytes of processes in it, as bpftrace prints them."""
-    sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]  # the process's own
-    return Sink(sys.stdout)
+def text_sink(stream: TextIO | None = None) -> Sink:
+    """A stream, standard output by default, for text with the bytes of processes in it, as bpftrace prints them."""
+    found = stream or sys.stdout
+    assert isinstance(found, TextIOWrapper)  # the process's own, or a file
+    found.reconfigure(errors="surrogateescape")
+    return Sink(found)

@@ -66,6 +66,7 @@ _COMMANDS = {
     "argdist": ("count values by bcc's specifications",),
     "trace": ("print events by bcc's specifications",),
     "show": ("print a recording", FILE),
+    "live": ("show what a tool sees, in a browser", TOOL),
     "flamegraph": ("draw folded stacks, or compare two", FILE),
     "asm": ("assemble eBPF", FILE),
     "disasm": ("list a program's instructions", FILE),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
-from pyebpf.tool.files import write_file
+from pyebpf.tool.files import check_owners, write_file
 
 if TYPE_CHECKING:
     from pyebpf.output.sink import Sink
@@ -27,6 +27,10 @@ def check_file(path: str) -> None:
         raise InvalidValue(f"{path} cannot be written: it is a directory")
     if not place.parent.is_dir():
         raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
+    try:
+        check_owners(path)
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
     if not os.access(place if place.exists() else place.parent, os.W_OK):
         raise InvalidValue(f"{path} cannot be written by this user")
 

@@ -10,7 +10,7 @@ from pyebpf.cli.bytecode import Parser
 from pyebpf.cli.files import STANDARD_OUTPUT, check_file, write_content
 from pyebpf.cli.report import standard_input
 from pyebpf.errors import InvalidValue
-from pyebpf.output.flamegraph import difference_graph, flame_graph
+from pyebpf.output.flamegraph import PALETTES, difference_graph, flame_graph
 from pyebpf.output.folded import read_folded
 from pyebpf.output.sink import Sink
 
@@ -25,7 +25,7 @@ takes a larger share than before is red, what takes a smaller one blue.
   $ pyebpf profile -af 30 >a.folded
   $ pyebpf flamegraph a.folded -o a.svg
   $ pyebpf flamegraph a.folded b.folded -o diff.svg    before and after
-  $ pyebpf offcputime -df 5 | pyebpf flamegraph --unit us -o off.svg"""
+  $ pyebpf offcputime -df 5 | pyebpf flamegraph -u us -p off-cpu -o off.svg"""
 
 
 def parser() -> Parser:
@@ -39,6 +39,13 @@ def parser() -> Parser:
     )
     made.add_argument("-o", "--output", metavar="FILE", default=STANDARD_OUTPUT, help="write this file")
     made.add_argument("-i", "--inverted", action="store_true", help="the outermost functions on top (icicle graph)")
+    made.add_argument(
+        "-p",
+        "--palette",
+        choices=PALETTES,
+        default=PALETTES[0],
+        help="colours: of what runs (samples, the default), of what is blocked (off-cpu), of who wakes (wakeups)",
+    )
     made.add_argument("-t", "--title", metavar="TEXT", help="the title (default: of the files)")
     made.add_argument("-u", "--unit", default="samples", metavar="TEXT", help="what is counted (default: samples)")
     return made
@@ -51,6 +58,8 @@ def run_flamegraph(arguments: Sequence[str]) -> int:
     files = options.files or [STANDARD_OUTPUT]
     if len(files) > 2:
         made.error("give one file, or two to compare")
+    if len(files) == 2 and options.palette != PALETTES[0]:
+        made.error("--palette is for one file: of two the colours are the difference")
     if files.count(STANDARD_OUTPUT) > 1:
         made.error("standard input can be one of the files, not both")
     check_file(options.output)
@@ -58,7 +67,10 @@ def run_flamegraph(arguments: Sequence[str]) -> int:
     shown = [Path(file).name if file != STANDARD_OUTPUT else "standard input" for file in files]
     title = ", compared with ".join(reversed(shown)) if options.title is None else options.title
     look = {"title": title, "unit": options.unit, "inverted": options.inverted}
-    content = flame_graph(*stacks, **look) if len(stacks) == 1 else difference_graph(*stacks, **look)
+    if len(stacks) == 1:
+        content = flame_graph(*stacks, **look, palette=options.palette)
+    else:
+        content = difference_graph(*stacks, **look)
     write_content(options.output, content, Sink.of(sys.stdout))
     return 0
 

@@ -40,6 +40,8 @@ class Common:
     stack_file: tuple[str, str] | None = None  # a format of `STACK_FILES`, and the path
     heatmap: str | None = None
     scatter: str | None = None
+    bars: str | None = None
+    subsecond: str | None = None
     scale: Literal["log", "linear"] = "log"
     delimited: bool = False
     annotated: bool = False
@@ -53,7 +55,7 @@ class Common:
     @property
     def file(self) -> str | None:
         """The file that is written in place of what is printed."""
-        files = (self.stack_file and self.stack_file[1], self.heatmap, self.scatter)
+        files = (self.stack_file and self.stack_file[1], self.heatmap, self.scatter, self.bars, self.subsecond)
         return next((path for path in files if path is not None), None)
 
 
@@ -237,6 +239,8 @@ def _add_pictures(
     events = [each for each in drawn if isinstance(each, EventTool)]
     if drawn:
         form.add_argument("--heatmap", metavar="FILE", help="write a heat map over time (SVG); - to standard output")
+    if any(isinstance(each, SummaryTool) for each in drawn):
+        form.add_argument("--bars", metavar="FILE", help="write histograms side by side (SVG); - as above")
     if events:
         form.add_argument("--scatter", metavar="FILE", help="write a scatter plot of the events (SVG); - as above")
     if events and "--scale" not in taken:
@@ -256,11 +260,13 @@ def draws(tool: AnyTool, options: object) -> bool:
 
 def _check_pictures(prog: str, tool: AnyTool, options: object, given: Mapping[str, object]) -> None:
     """Raise UsageError for a picture of what these options do not give."""
-    flag = next((f"--{name}" for name in ("heatmap", "scatter") if name in given), None)
+    flag = next((f"--{name}" for name in ("heatmap", "scatter", "bars") if name in given), None)
     if flag is not None and not draws(tool, options):
         raise UsageError(prog, f"{flag} has nothing to draw with these options: no times, and no histograms")
     if flag == "--scatter" and not isinstance(tool, EventTool):
         raise UsageError(prog, "--scatter is for single events, and with these options there are histograms")
+    if flag == "--bars" and isinstance(tool, EventTool):
+        raise UsageError(prog, "--bars is for histograms, and with these options there are single events")
     if "scale" in given and (flag is None or not isinstance(tool, EventTool)):
         raise UsageError(prog, "--scale is for --heatmap and --scatter of single events")
 
@@ -360,6 +366,8 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         given["duration"] = given.pop("seconds")
     if given.get("record") is None and ("record_size" in given or given.get("overwrite")):
         raise UsageError(parser.prog, "--record-size and --overwrite are about the file of --record FILE")
+    if given.get("record") is not None and isinstance(tool, StackTool):
+        own |= tool.recorded
     given["stack_file"] = one_stack_file(parser.prog, given.pop("stack_files", None), given.get("form"))
     of_stacks = given["stack_file"] is not None or given.get("form") == "folded"
     if given.get("record") is not None and isinstance(tool, SummaryTool) and of_stacks:

@@ -52,10 +52,8 @@ def picture_of(tool: AnyTool, options: object, common: Common) -> Picture | None
     if isinstance(tool, EventTool):
         time: Callable[[Any], int] = attrgetter(tool.time) if tool.time else lambda _: monotonic_ns()
         return event_picture(Events(title, tool.columns_for(options), time, _date), common)
-    if isinstance(tool, SummaryTool) and common.heatmap is not None:
-        assert common.interval is not None, "the parser gives one"
-        began = monotonic_ns()
-        return IntervalHeatMap(title, common.heatmap, round(common.interval * 1e9), began, monotonic_ns, _date)
+    if isinstance(tool, SummaryTool):
+        return interval_picture(title, common, round((common.interval or 1) * 1e9), monotonic_ns(), monotonic_ns, _date)
     return None
 
 
@@ -132,8 +130,17 @@ class _Scatter(_EventPicture):
         write_whole(self._path, content, f"{self._points.total} events, {len(points)} of them drawn", sink)
 
 
-class IntervalHeatMap(Picture):
-    """A heat map of histograms: a column for each `interval`, in nanoseconds from `began` on; `now` gives the time."""
+def interval_picture(
+    title: str, common: Common, interval: int, began: int, now: Callable[[], int], date: Callable[[int], str]
+) -> Picture | None:
+    """The picture of histograms that the options ask for; nanoseconds as of `_IntervalPicture`."""
+    if common.bars is not None:
+        return _Bars(title, common.bars, interval, began, now, date)
+    return None if common.heatmap is None else _IntervalHeatMap(title, common.heatmap, interval, began, now, date)
+
+
+class _IntervalPicture(Picture):
+    """A picture of histograms: those of each `interval`, in nanoseconds from `began` on; `now` gives the time."""
 
     def __init__(
         self, title: str, path: str, interval: int, began: int, now: Callable[[], int], date: Callable[[int], str]
@@ -147,8 +154,23 @@ class IntervalHeatMap(Picture):
     def interval(self, items: Iterable[Histogram]) -> None:
         self._counts.add(self._now() - self._began, items)
 
+
+class _IntervalHeatMap(_IntervalPicture):
+    """A heat map, a column for each interval."""
+
     def write(self, sink: Sink) -> None:
         _write_heat_map(self._counts.grids(), self._title, self._date(self._began), "values", self._path, sink)
+
+
+class _Bars(_IntervalPicture):
+    """Histograms side by side, of all intervals together."""
+
+    def write(self, sink: Sink) -> None:
+        from pyebpf.output.bars import bar_charts
+
+        grids = self._counts.grids()
+        content = bar_charts(grids, title=self._title, began=self._date(self._began))
+        write_whole(self._path, content, f"{sum(grid.total for grid in grids)} values, histograms: {len(grids)}", sink)
 
 
 def _write_heat_map(grids: list[Grid], title: str, began: str, noun: str, path: str, sink: Sink) -> None:

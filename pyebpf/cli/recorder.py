@@ -60,6 +60,7 @@ class Recorder(Unrecorded):
             "zone": self.stamps.zone,
             "tracing": tool.tracing,
             "unit": tool.unit if isinstance(tool, StackTool) else "",
+            "palette": tool.palette if isinstance(tool, StackTool) else "samples",
             "events": self._events and self._events.table,
             "summary": self._rows and self._rows.table,
             "interval": 0 if common.interval is None else round(common.interval * _SECOND),

@@ -73,6 +73,38 @@ def _trace(
         from pyebpf.cli.recorder import check_common
 
         check_common(common)
+    with (
+        attached(tool, options, common, stop, signals) as tracer,
+        recorder_of(tool, options, common, command, stop) as recorder,
+    ):
+        note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
+        if common.duration is not None:
+            stop.end_after(common.duration)
+        picture = _picture(tool, options, common)
+        drops = Drops(tracer, tool.drop_labels, _losses(common, sink, recorder))
+        if isinstance(tool, EventTool):
+            _events(tool, tracer, options, common, sink, stop, drops, recorder, picture)
+        elif isinstance(tool, SummaryTool) and (common.stack_file is not None or common.form == "folded"):
+            from pyebpf.cli.stacks import print_summary_stacks
+
+            ends = intervals(common.interval, stop, stop.wait)
+            print_summary_stacks(tool, tracer, options, common, sink, stop, recorder, ends)
+        elif isinstance(tool, SummaryTool):
+            _Run(tool, tracer, options, common, sink, stop, drops, recorder, picture).run()
+        elif isinstance(tool, StackTool):
+            from pyebpf.cli.stacks import print_stacks
+
+            print_stacks(tool, tracer, options, common, sink, stop, recorder)
+        if picture is not None:
+            picture.write(sink)
+        drops.report()
+        if stop.unread:
+            note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
+
+
+@contextmanager
+def attached(tool: AnyTool, options: object, common: Common, stop: Stop, signals: Signals) -> Iterator[Tracer]:
+    """The tracer of a tool, attached, with notes on how; signals ask for the end of `stop` inside."""
     tracer: Tracer = tool.build(options)
     try:
         tool.check_exists(tracer, options)
@@ -96,33 +128,10 @@ def _trace(
         for line in tracer.warnings:
             note(line)
         tool.forget(tracer, options)
-        with _recorder(tool, options, common, command, stop) as recorder:
-            note(f"Tracing {tool.tracing}... Hit Ctrl-C to end.")
-            if common.duration is not None:
-                stop.end_after(common.duration)
-            picture = _picture(tool, options, common)
-            drops = Drops(tracer, tool.drop_labels, _losses(common, sink, recorder))
-            if isinstance(tool, EventTool):
-                _events(tool, tracer, options, common, sink, stop, drops, recorder, picture)
-            elif isinstance(tool, SummaryTool) and (common.stack_file is not None or common.form == "folded"):
-                from pyebpf.cli.stacks import print_summary_stacks
-
-                ends = intervals(common.interval, stop, stop.wait)
-                print_summary_stacks(tool, tracer, options, common, sink, stop, recorder, ends)
-            elif isinstance(tool, SummaryTool):
-                _Run(tool, tracer, options, common, sink, stop, drops, recorder, picture).run()
-            elif isinstance(tool, StackTool):
-                from pyebpf.cli.stacks import print_stacks
-
-                print_stacks(tool, tracer, options, common, sink, stop, recorder)
-            if picture is not None:
-                picture.write(sink)
-            drops.report()
-            if stop.unread:
-                note(f"Events not shown, since they were too many to print at the end: {stop.unread}")
+        yield tracer
 
 
-def _recorder(
+def recorder_of(
     tool: AnyTool, options: object, common: Common, command: Sequence[str], stop: Stop
 ) -> AbstractContextManager[Unrecorded]:
     """The recorder that --record asks for, or none."""

@@ -10,12 +10,18 @@ import sys
 from io import TextIOWrapper
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.errors import CompileError, PyebpfError, VerifierError
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import ReaderGone, Sink
 from pyebpf.tracebacks import hide_own_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.tool import AnyTool
 
 HELP = """\
 usage: pyebpf run FILE [arguments]
@@ -27,8 +33,11 @@ A file that ends with .bt is a script of bpftrace's (pyebpf -e --help).
 """
 
 
-def run_script(arguments: list[str]) -> int:
-    """Run a script; the exit status is its own, or 1 if an exception ended it."""
+def run_script(arguments: list[str], run: Callable[[AnyTool, list[str]], int] | None = None) -> int:
+    """Run a script; the exit status is its own, or 1 if an exception ended it.
+
+    `run` runs the tool that it defines; a script without one is then refused.
+    """
     if not arguments:
         raise UsageError("pyebpf run", "name a file")
     if any(each.endswith(".bt") for each in arguments):
@@ -61,10 +70,16 @@ def run_script(arguments: list[str]) -> int:
     sys.modules["__main__"] = module
     status = _run(code, module, shown)
     tool = getattr(module, "TOOL", None)
-    return status if status or tool is None else _run_as_tool(tool, arguments[1:], shown)
+    if status or (tool is None and run is None):
+        return status
+    if tool is None:
+        raise UsageError("pyebpf", f"{shown} defines no TOOL", "pyebpf live --help")
+    return _run_as_tool(tool, arguments[1:], shown, run)
 
 
-def _run_as_tool(tool: object, arguments: list[str], shown: str) -> int:
+def _run_as_tool(
+    tool: object, arguments: list[str], shown: str, run: Callable[[AnyTool, list[str]], int] | None
+) -> int:
     from pyebpf.cli.run import run_tool
     from pyebpf.tool import Tool
 
@@ -72,7 +87,7 @@ def _run_as_tool(tool: object, arguments: list[str], shown: str) -> int:
         raise UsageError(
             "pyebpf run", f"{shown}: TOOL is {tool!r}, and must be a tool of pyebpf.tool, or have another name"
         )
-    return run_tool(tool, arguments)
+    return (run or run_tool)(tool, arguments)
 
 
 def _decoded(data: bytes) -> str:

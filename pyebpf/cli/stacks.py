@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.cli.files import STANDARD_OUTPUT, write_whole
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
+from pyebpf.output.cut import cut_note
 from pyebpf.output.escape import visible
 from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
+from pyebpf.tool import StackTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.cli.printing import Unrecorded
     from pyebpf.output.sink import Sink
     from pyebpf.output.stacks import Stack
-    from pyebpf.tool import StackTool, Stop, SummaryTool
+    from pyebpf.tool import Stop, SummaryTool
 
 
 def check_terminal(form: str, path: str) -> None:
@@ -85,7 +87,7 @@ def _print(
     recorder: Unrecorded,
 ) -> None:
     duration = time.monotonic_ns() - began.monotonic
-    _say_why_names_are_missing(tracer, stacks)
+    say_why_names_are_missing(tracer, stacks)
     end = recorder.stamps.now()
     recorder.stacks(end, stacks)
     recording = Recording(
@@ -97,8 +99,12 @@ def _print(
         duration=duration,
         delimited=common.delimited,
         annotated=common.annotated,
+        palette=tool.palette if isinstance(tool, StackTool) else "samples",
     )
     output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
+    told = cut_note(stacks, tool.unit)
+    if told:
+        note(told)
 
 
 def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, recording: Recording) -> None:
@@ -114,7 +120,7 @@ def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: 
     write_whole(path, STACK_FILES[form].write(stacks, recording), summary, sink)
 
 
-def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
+def say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
     """A note, if there are frames of the kernel and none of them has a name."""
     frames = [frame for stack in stacks for frame in stack.kernel or ()]
     if frames and all(frame.module == "" for frame in frames) and tracer.stacks.hidden:

@@ -403,3 +403,14 @@ def for_each(p: ProgramBuilder, table: MapPointer, function: object) -> Int:
         callback(p, function, what), ENTRY, entry_arguments(p, table.spec), f"a function for {what}"
     )
     return Int(call_for_each(p, table, address, passed, invalidated, what), S64)
+
+
+def count_entries(p: ProgramBuilder, table: MapPointer, what: str) -> ir.Value:
+    """The number of a map's entries: the kernel goes over them, and a function that does nothing is called for each."""
+    check_for_each(p, table, what)
+    number = function_number(p)
+    body = FunctionBuilder(f"{p.b.name}.w{number}", (*ENTRY, ValueType.POINTER), p.b.where)
+    with p.function(body):
+        body.ret(body.const(0))
+    address = p.b.emit(Op.FUNCTION, symbol=body.name)
+    return call_for_each(p, table, address, p.b.const(0), {}, what)

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from heapq import heappush, heappushpop
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from zlib import crc32
 
 from pyebpf.output.flamegraph_page import SCRIPT, STYLE
+from pyebpf.output.stacks import BETWEEN_PARTS
 from pyebpf.output.svg import xml_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,20 @@ _CHARACTER = 7.0  # pixels of a 12-pixel monospaced font
 _MARKS = re.compile(r"_\[([kj])\]$")
 # Hue, saturation, lightness, and how far a name moves the hue: the kernel's functions, compiled just in time, others.
 _COLOURS = {"k": (28, 85, 64, 8), "j": (120, 45, 62, 15), "": (8, 78, 62, 18)}
+_BLUES = {"k": (190, 52, 70, 6), "j": (160, 42, 66, 6), "": (214, 72, 68, 8)}
+_VIOLETS = {"k": (310, 45, 76, 6), "j": (335, 50, 72, 6), "": (268, 58, 74, 8)}
+_GREENS = {"k": (78, 48, 66, 6), "j": (52, 60, 66, 6), "": (128, 40, 64, 8)}
 _RED, _BLUE = 4, 214
+_DIVIDER_COLOUR = "hsl(220,8%,46%)"
+
+Palette = Literal["samples", "off-cpu", "wakeups"]
+#: Colours of a stack, and of the parts that stand above it, which take turns.
+_PALETTES = {
+    "samples": (_COLOURS, (_COLOURS,)),
+    "off-cpu": (_BLUES, (_VIOLETS, _GREENS)),
+    "wakeups": (_VIOLETS, (_GREENS, _VIOLETS)),
+}
+PALETTES: tuple[Palette, ...] = ("samples", "off-cpu", "wakeups")
 
 #: Boxes of a picture at most: more than a screen has room for, and few enough for a browser. The widest are kept.
 MAX_BOXES = 20_000
@@ -37,7 +51,10 @@ _Stacks = list[tuple[tuple[str, ...], int, int]]
 
 
 class _Box(NamedTuple):
-    """A function below those that called it; what was counted of it, and to the left of it, in both recordings."""
+    """A function below those that called it; what was counted of it, and to the left of it, in both recordings.
+
+    `part` is the number of dividers below it: 0 in the stack itself, 1 in that of its waker.
+    """
 
     name: str
     depth: int
@@ -45,6 +62,7 @@ class _Box(NamedTuple):
     after: int
     left_before: int
     left_after: int
+    part: int
 
 
 def flame_graph(
@@ -53,16 +71,19 @@ def flame_graph(
     title: str = "Flame graph",
     unit: str = "samples",
     inverted: bool = False,
+    palette: Palette = "samples",
     max_boxes: int = MAX_BOXES,
 ) -> str:
     """An SVG document of stacks, tuples of names with the outermost first, and their counts.
 
     Functions are ordered by name, so that equal profiles look alike. Those that end in `_[k]` (the kernel's) and
-    `_[j]` (compiled just in time) have colours of their own. `inverted` has the outermost on top. `data-x`, `data-w`
+    `_[j]` (compiled just in time) have colours of their own. The `palette` is that of stacks of what runs, of what is
+    blocked ("off-cpu") or of who wakes ("wakeups"); in the latter two what stands above a `--` has colours of another
+    hue, in turns. `inverted` has the outermost on top. `data-x`, `data-w`
     and `data-depth` of each box say what it stands for: samples to its left, its samples, and how deep it is.
     """
     rows = sorted((stack, 0, count) for stack, count in stacks.items() if count > 0)
-    return _Picture(rows, title, unit, inverted=inverted, compared=False).drawn(max_boxes)
+    return _Picture(rows, title, unit, inverted=inverted, compared=False, palette=palette).drawn(max_boxes)
 
 
 def difference_graph(
@@ -89,8 +110,18 @@ def difference_graph(
 class _Picture:
     """The boxes of stacks, and how they are drawn."""
 
-    def __init__(self, rows: _Stacks, title: str, unit: str, *, inverted: bool, compared: bool) -> None:
+    def __init__(
+        self,
+        rows: _Stacks,
+        title: str,
+        unit: str,
+        *,
+        inverted: bool,
+        compared: bool,
+        palette: Palette = "samples",
+    ) -> None:
         self.rows = rows
+        self.palette = palette
         self.title, self.unit = title, unit
         self.inverted, self.compared = inverted, compared
         self.before = sum(before for _, before, _ in rows)
@@ -120,6 +151,10 @@ class _Picture:
         hints = []
         if self.compared:
             hints.append("red: more than before; blue: less; white: as before")
+        elif self.palette != "samples":
+            hints.append("paler: in the kernel")
+            if any(box.part for box in boxes):
+                hints.append(f"above a {BETWEEN_PARTS}: the stack of who woke what is below, upside down")
         if left_out:
             least = min(self.weight(box.before, box.after) for box in boxes)
             hints.append(f"{left_out:,} boxes of {100 * least / self.total:.2g}% or less are left out")
@@ -151,7 +186,7 @@ class _Picture:
             counts = f' data-before="{box.before}" data-after="{box.after}"'
         else:
             told = f"{box.after:,} {self.unit}, {100 * box.after / self.after:.2f}%"
-            colour, counts = _colour(box.name), ""
+            colour, counts = _colour(box, self.palette), ""
         return (
             f'<g class="frame" data-x="{start}" data-w="{end - start}" data-depth="{box.depth}" '
             f'data-name="{shown}"{counts}><title>{shown} ({xml_text(told)})</title>'
@@ -178,11 +213,11 @@ def _widest(rows: _Stacks, factors: tuple[int, int], limit: int) -> tuple[list[_
     A million stacks have many millions of boxes, most of them narrower than a pixel: no more are kept at a time than
     are drawn. Of boxes of one width the lower is kept: so whatever a box stands on is there.
     """
-    kept: list[tuple[int, int, int, tuple[str, int, int, int, int, int]]] = []
+    kept: list[tuple[int, int, int, _Box]] = []
     of_before, of_after = factors
     before = after = number = least = 0
     names = ["all"]  # of the stack before, with all at the outside
-    begun = [(0, 0)]  # where their boxes begin
+    begun = [(0, 0, 0)]  # where their boxes begin, and in which part
     for stack, more_before, more_after in chain(rows, [((), 0, 0)]):
         shared = 1
         for name, other in zip(stack, names[1:], strict=False):
@@ -192,25 +227,26 @@ def _widest(rows: _Stacks, factors: tuple[int, int], limit: int) -> tuple[list[_
         if not stack and (before or after):
             shared = 0  # the end, which closes all
         while len(names) > shared:
-            name, (left_before, left_after) = names.pop(), begun.pop()
+            name, (left_before, left_after, part) = names.pop(), begun.pop()
             weight = (before - left_before) * of_before + (after - left_after) * of_after
             number += 1
             if weight >= least:
                 depth = len(names)
-                box = name, depth, before - left_before, after - left_after, left_before, left_after
+                box = _Box(name, depth, before - left_before, after - left_after, left_before, left_after, part)
                 if len(kept) < limit:
                     heappush(kept, (weight, -depth, -number, box))
                 else:
                     heappushpop(kept, (weight, -depth, -number, box))
                     least = kept[0][0]
-        here = before, after
+        part = begun[-1][2] if begun else 0
         for name in stack[shared - 1 :]:
+            part += name == BETWEEN_PARTS
             names.append(name)
-            begun.append(here)
+            begun.append((before, after, part))
         before += more_before
         after += more_after
     kept.sort(key=lambda item: -item[2])
-    return [_Box(*box) for _, _, _, box in kept], number - len(kept)
+    return [box for _, _, _, box in kept], number - len(kept)
 
 
 def _fitting(name: str, width: float) -> str:
@@ -220,9 +256,14 @@ def _fitting(name: str, width: float) -> str:
     return name if len(name) <= fits else name[: fits - 2] + ".."
 
 
-def _colour(name: str) -> str:
+def _colour(box: _Box, palette: Palette) -> str:
+    name = box.name
+    if name == BETWEEN_PARTS and palette != "samples":
+        return _DIVIDER_COLOUR
     mark = _MARKS.search(name)
-    hue, saturation, lightness, spread = _COLOURS[mark.group(1) if mark else ""]
+    own, others = _PALETTES[palette]
+    colours = others[(box.part - 1) % len(others)] if box.part else own
+    hue, saturation, lightness, spread = colours[mark.group(1) if mark else ""]
     seed = crc32(name.encode(errors="surrogatepass"))
     hue += seed % (2 * spread + 1) - spread
     return f"hsl({hue % 360},{saturation}%,{lightness + (seed >> 8) % 9 - 4}%)"

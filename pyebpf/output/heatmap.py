@@ -220,7 +220,8 @@ def _legend(levels: Sequence[_Level], top: float, noun: str) -> tuple[list[str],
     return parts, top + LEGEND_LINE
 
 
-def _label(row: Bucket, unit: str) -> str:
+def row_label(row: Bucket, unit: str) -> str:
+    """The range of a row in words."""
     if row.low is None:
         return f"below {0 if row.high is None else row.high + 1:,} {unit}"
     if row.high is None:
@@ -237,7 +238,7 @@ class _Map:
         self.column = PLOT_WIDTH / len(grid.columns)
         self.area = Area(LEFT, top, PLOT_WIDTH, self.row * len(grid.rows))
         self.bars = Area(self.area.right + GAP, top, BARS_WIDTH, self.area.height)
-        self.labels = [_label(row, grid.unit) for row in grid.rows]
+        self.labels = [row_label(row, grid.unit) for row in grid.rows]
 
     def parts(self) -> list[str]:
         """The map, and its rows' sums beside it."""

@@ -56,6 +56,7 @@ def histogram_schema() -> Schema:
 def stack_schema() -> Schema:
     """The schema of a stack with its count, frames from the innermost on."""
     one: Schema = {"comm": {"type": "string"}, "pid": {"type": "integer"}, "user": _TEXTS, "kernel": _TEXTS}
+    one["cut"] = {"type": "boolean"}
     part = _object("part", {"name": {"type": "string"}, **one})
     part["required"] = ["name", "comm"]
     found = _object("stack", {TIME: _TIME, **one, "parts": {"type": "array", "items": part}, "count": _COUNT})

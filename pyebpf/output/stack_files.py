@@ -14,6 +14,7 @@ from pyebpf.output.stacks import fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyebpf.output.flamegraph import Palette
     from pyebpf.output.stacks import Stack
 
 #: What a tool's unit is of, and its name in pprof's and speedscope's files; all other units are of counts.
@@ -45,6 +46,7 @@ class Recording:
     duration: int = 0
     delimited: bool = False
     annotated: bool = False
+    palette: Palette = "samples"
 
     @property
     def quantity(self) -> tuple[str, str]:
@@ -65,7 +67,7 @@ def _svg(stacks: Sequence[Stack], recording: Recording) -> str:
 
     # Colours go by the marks.
     folded = fold(stacks, delimited=recording.delimited, annotated=True)
-    return flame_graph(folded, title=recording.title, unit=recording.unit)
+    return flame_graph(folded, title=recording.title, unit=recording.unit, palette=recording.palette)
 
 
 def _speedscope(stacks: Sequence[Stack], recording: Recording) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pyebpf.dataclass import dataclass, replace
+from pyebpf.output.cut import is_cut
 from pyebpf.output.escape import escaped, json_text, text_of
 from pyebpf.output.records import Record
 
@@ -17,7 +18,15 @@ StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
 _JIT = "[jit]"
 Kind = Literal["user", "kernel", "jit", "mark"]
-_BETWEEN_PARTS = "--"
+#: The name of the box between a stack and a further part.
+BETWEEN_PARTS = "--"
+#: Nanoseconds that samples of one time are apart at most: a second has 50 slots.
+SLOT = 20_000_000
+
+
+def first_slot(start: int) -> int:
+    """The beginning of the slot of a time: those of a recording count from that of its start."""
+    return start - start % SLOT
 
 
 class Frame(Protocol):
@@ -50,7 +59,8 @@ class Stack(Record):
     Frames are the innermost first. `user` and `kernel` are None where they were not asked for, empty where there is
     no such stack; `pid` is None if processes are not told apart. `parts` are further stacks, the nearest first: who
     woke this thread, who woke that one. In folded lines and flame graphs they come on top, the innermost frame first,
-    so that both ends of a wakeup meet.
+    so that both ends of a wakeup meet. `times` are those of samples, where they were kept: each time at which a slot of
+    SLOT nanoseconds begins, since 1970, with how often this stack was seen in it.
     """
 
     count: int
@@ -59,6 +69,13 @@ class Stack(Record):
     user: tuple[Frame, ...] | None = None
     kernel: tuple[Frame, ...] | None = None
     parts: tuple[StackPart, ...] = ()
+    times: tuple[tuple[int, int], ...] = ()
+
+    def within(self, first: float, last: float) -> Stack | None:
+        """The part of what was counted from one time to another, to the nearest slots; None if there is none."""
+        kept = tuple((time, count) for time, count in self.times if first <= time + SLOT // 2 < last)
+        total = sum(count for _, count in kept)
+        return replace(self, count=total, times=kept) if total else None
 
 
 def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> tuple[str, ...]:
@@ -69,7 +86,7 @@ def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> 
     """
     found = _outermost_first(stack, delimited=delimited, annotated=annotated)
     for part in stack.parts:
-        found += [_BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
+        found += [BETWEEN_PARTS, *reversed(_outermost_first(part, delimited=delimited, annotated=annotated))]
     return tuple(found)
 
 
@@ -89,7 +106,7 @@ def entries(stack: Stack) -> list[Entry]:
     found = _entries(stack)
     for part in stack.parts:
         ends = [*reversed(_entries(part)), Entry(text_of(part.comm), "", "mark")]
-        found += [Entry(_BETWEEN_PARTS, "", "mark"), *ends]
+        found += [Entry(BETWEEN_PARTS, "", "mark"), *ends]
     return found or [Entry(text_of(stack.comm), "", "mark")]
 
 
@@ -177,7 +194,7 @@ def write_stacks(
 def _text(stack: Stack, *, delimited: bool) -> str:
     lines: list[str] = []
     for part in reversed(stack.parts):
-        lines += [*reversed(_lines(part, part.name, delimited=delimited)), _BETWEEN_PARTS]
+        lines += [*reversed(_lines(part, part.name, delimited=delimited)), BETWEEN_PARTS]
     lines += _lines(stack, _DELIMITER, delimited=delimited)
     return "".join(f"    {line}\n" for line in lines) + f"        {stack.count}\n\n"
 
@@ -206,6 +223,8 @@ def _object(stack: Stack | StackPart) -> dict[str, object]:
     for key, frames in (("user", stack.user), ("kernel", stack.kernel)):
         if frames is not None:
             found[key] = [json_text(frame.label) for frame in frames]
+    if stack.user is not None:
+        found["cut"] = is_cut(stack.user)
     return found
 
 

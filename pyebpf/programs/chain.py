@@ -123,6 +123,7 @@ TOOL = StackTool(
     build=build,
     drop_labels={"began": "sleeps of further threads", "totals": "other chains", "woken": "wakers of further threads"},
     unit="us",
+    palette="off-cpu",
     collect=collect,
     reset=reset,
     examples=(

@@ -87,6 +87,7 @@ TOOL = StackTool(
     build=build,
     drop_labels={"began": "sleeps of further threads", "totals": "sleeps of other stacks"},
     unit="us",
+    palette="off-cpu",
     collect=collect,
     reset=forget,
     examples=(

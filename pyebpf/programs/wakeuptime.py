@@ -82,6 +82,7 @@ TOOL = StackTool(
     build=build,
     drop_labels={"began": "sleeps of further threads", "totals": "sleeps of other stacks"},
     unit="us",
+    palette="wakeups",
     collect=collect,
     reset=forget,
     examples=(

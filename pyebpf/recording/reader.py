@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyebpf.recording.entries import Dropped, End, Event, Footer, Zone
 
 _KINDS = ("events", "summary", "stacks")
+_PALETTES = ("samples", "off-cpu", "wakeups")
 _FORMS = ("text", "csv", "json", "folded")
 #: What a garbled entry or header may raise where its parts are taken apart.
 _GARBLED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
@@ -55,6 +56,7 @@ class Header:
     delimited: bool
     annotated: bool
     interval: int = 0
+    palette: Literal["samples", "off-cpu", "wakeups"] = "samples"
 
 
 def _header(data: Any) -> Header:
@@ -63,9 +65,9 @@ def _header(data: Any) -> Header:
     for table in (events, summary):
         if table is not None:
             Row(table.columns)  # two columns of one field
-    texts = ("id", "version", "tool", "kernel", "machine", "tracing", "unit", "kind", "form")
+    texts = ("id", "version", "tool", "kernel", "machine", "tracing", "unit", "kind", "form", "palette")
     numbers = ("part", "start", "zone", "rows", "interval")
-    data = {"interval": 0, **data}
+    data = {"interval": 0, "palette": "samples", **data}
     switches = ("timestamps", "screen", "delimited", "annotated")
     found: dict[str, Any] = {name: data[name] for name in (*texts, *numbers, *switches)}
     wrong = [name for name in texts if not (isinstance(found[name], str) and found[name].isprintable())]
@@ -77,6 +79,7 @@ def _header(data: Any) -> Header:
         or abs(found["zone"]) >= 86_400
         or found["kind"] not in _KINDS
         or found["form"] not in _FORMS
+        or found["palette"] not in _PALETTES
     ):
         raise ValueError(wrong)
     if found["kind"] == "events" and events is None:

@@ -45,7 +45,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
-from pyebpf.output.stacks import Stack, StackPart
+from pyebpf.output.stacks import SLOT, Stack, StackPart
 from pyebpf.tool.columns import ends_columns
 from pyebpf.tool.options import (
     DeviceOptions,
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import TypeAlias
 
+    from pyebpf.output.flamegraph import Palette
     from pyebpf.tool.options import Kind
 
     #: A tool whatever its options and records are.
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KERNEL_STACK",
+    "SLOT",
     "USER_STACK",
     "Bucket",
     "Column",
@@ -476,11 +478,14 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     """A tool that prints stacks when it ends: `collect` watches until the stop, then gives what was counted.
 
     `unit` is what counts are of: "samples", "us", "bytes". `period` gives the nanoseconds from one sample to the next,
-    for tools that sample.
+    for tools that sample. `palette` has the colours of flame graphs: of what runs, "samples"; of what is blocked,
+    "off-cpu"; of who wakes, "wakeups". `recorded` are options that `--record` sets, such as to keep times.
     """
 
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
     unit: str = "samples"
+    palette: Palette = "samples"
+    recorded: Mapping[str, object] = field(default_factory=dict)
     period: Callable[[Options], int] | None = None
 
     def reader(self, tracer: Built, options: Options) -> Stacks:

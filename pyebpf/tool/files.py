@@ -18,12 +18,18 @@ def write_file(path: str, content: str | bytes) -> None:
 
     It is written beside the old one, and takes its place, its mode and its owner; links to it stay. What is no regular
     file (/dev/stdout, a FIFO, a device) is written to, and so is a file that cannot be replaced: another user's, one in
-    a folder where none can be made, a mount point.
+    a folder where none can be made, a mount point. PermissionError for what another user has put into a folder that
+    everybody can write to, such as /tmp, as Linux has it with fs.protected_symlinks and fs.protected_regular.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     place = _followed(Path(path))
     if place is None or not _replaced(place, data):
         Path(path).write_bytes(data)
+
+
+def check_owners(path: str) -> None:
+    """Raise PermissionError for a file that `write_file` does not write, since of whose it is, or a link to it."""
+    _followed(Path(path))
 
 
 def _followed(path: Path) -> Path | None:
@@ -33,6 +39,7 @@ def _followed(path: Path) -> Path | None:
             status = path.lstat()
         except FileNotFoundError:
             return path
+        _check_owner(path, status)
         if not stat.S_ISLNK(status.st_mode):
             return path if stat.S_ISREG(status.st_mode) else None
         folder = path.parent.resolve()
@@ -40,6 +47,17 @@ def _followed(path: Path) -> Path | None:
             return None
         path = folder / path.readlink()
     return None  # too many: opening it says so
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    """Raise PermissionError for a file or a link that is neither ours nor the folder's owner's, in a shared folder."""
+    folder = path.parent.stat()
+    is_shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
+    if is_shared and status.st_uid not in (os.geteuid(), folder.st_uid) and not stat.S_ISCHR(status.st_mode):
+        what = "link" if stat.S_ISLNK(status.st_mode) else "file"
+        raise PermissionError(
+            errno.EACCES, f"{path} is another user's {what}, in a folder that everybody can write to", str(path)
+        )
 
 
 def _replaced(place: Path, data: bytes) -> bool:

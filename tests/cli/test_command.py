@@ -87,7 +87,7 @@ def test_wrong_usage_is_one_line_and_status_2(arguments, line):
     assert pyebpf_command(*arguments) == (2, "", line + "\n")
 
 
-@pytest.mark.parametrize("command", ["", "list", "doctor", "run", "asm", "disasm", "map", "exec", "flamegraph"])
+@pytest.mark.parametrize("command", ["", "list", "doctor", "run", "asm", "disasm", "map", "exec", "flamegraph", "live"])
 def test_help_goes_to_standard_output(command):
     """Status 0, at most 80 columns."""
     status, out, err = pyebpf_command(*command.split(), "--help")

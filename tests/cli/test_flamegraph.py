@@ -35,6 +35,17 @@ def test_a_file(files, tmp_path, capsys):
     assert capsys.readouterr() == (flame_graph(stacks, title="Time", unit="us", inverted=True), "")
 
 
+def test_the_colours(files, capsys):
+    """-p chooses them for one file; of two they are the difference."""
+    assert main(["flamegraph", files[0], "-p", "off-cpu"]) == 0
+    stacks = {("app", "main"): 3, ("app", "main", "work"): 1}
+    assert (
+        capsys.readouterr().out == flame_graph(stacks, title="a", palette="off-cpu") != flame_graph(stacks, title="a")
+    )
+    assert main(["flamegraph", *files, "-p", "off-cpu"]) == 2
+    assert "--palette is for one file" in capsys.readouterr().err
+
+
 def test_the_difference_of_two(files, capsys):
     """The first is before, the second after."""
     assert main(["flamegraph", *files]) == 0

@@ -1,4 +1,4 @@
-"""--heatmap and --scatter: which tools have them, what they write, and what is an error before anything is traced."""
+"""--heatmap, --scatter, --bars: which tools have them, what they write, and errors before anything is traced."""
 
 from __future__ import annotations
 
@@ -158,11 +158,33 @@ def test_what_cannot_be_drawn():
             parse(EVENTS, arguments)
 
 
+def test_bars(capsys, tmp_path):
+    """The histograms of all intervals together, side by side; of single events there are none."""
+    path = tmp_path / "bars.svg"
+    assert run(capsys, "--bars", str(path), "0.01", "3", of=COUNTS) == (
+        "",
+        f"{START}{path}: 18 values, histograms: 1\n",
+    )
+    assert counts(run(capsys, "-c", "--bars", "-", "0.01", "1").out) == []
+    bars = [each for each in ET.parse(path).iter(f"{SVG}g") if each.get("data-count")]
+    assert [(each.get("data-label"), each.get("data-count")) for each in bars] == [
+        ("1 usecs", "3"),
+        ("2 to 3 usecs", "15"),
+    ]
+    with pytest.raises(UsageError, match="--bars is for histograms, and with these options there are single events"):
+        parse(EVENTS, ["--bars", "x"])
+    with pytest.raises(UsageError, match="not allowed with"):
+        parse(COUNTS, ["--bars", "x", "--heatmap", "y"])
+    assert "--bars FILE" not in build_parser(find("biosnoop")).format_help()
+
+
 def test_files_that_cannot_be_written(tmp_path):
     """Told before anything is traced, as of flame graphs."""
     for picture in ("--heatmap", "--scatter"):
         with pytest.raises(InvalidValue, match="it is a directory"):
             run_tool(EVENTS, [picture, str(tmp_path)])
+    with pytest.raises(InvalidValue, match="it is a directory"):
+        run_tool(COUNTS, ["--bars", str(tmp_path)])
 
 
 @pytest.mark.parametrize(

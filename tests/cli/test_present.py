@@ -98,7 +98,7 @@ def test_every_number_of_such_a_thing_is_looked_at():
 def test_a_tool_refuses_to_wait_for_what_is_not_there(name, field):
     """As a library and as a command, before anything is loaded; its bytecode can be had."""
     tool, number = find(name), NOBODY if NAMED[name, field] != "processor" else 8191
-    pattern = ["vfs_*"] if name in ("funccount", "funclatency", "stackcount") else []
+    pattern = ["vfs_*"] if name in ("funccount", "funclatency", "funcslower", "stackcount") else []
     with pytest.raises(NotFound, match=rf"^--\w+: .*{number}"), tool.open(*pattern, **{field: number}):
         pass
     command = [sys.executable, "-m", "pyebpf", name, *pattern, f"--{field}", str(number)]

@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pyebpf import tool
+from pyebpf.cli.catalogue import find
 from pyebpf.cli.parser import build_parser, parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
@@ -52,8 +53,8 @@ def collect(tracer, options, stop):
     if options.nothing:
         return
     kernel = (Frame("[unknown]", ""),) if options.nameless else (Frame("sys"),)
-    yield Stack(3, "busy", 7, (Frame("inner"), Frame("outer")), kernel)
-    yield Stack(2, "busy", 7, (Frame("outer"),), ())
+    yield Stack(3, "busy", 7, (Frame("inner"), Frame("main")), kernel)
+    yield Stack(2, "busy", 7, (Frame("main"),), ())
 
 
 TOOL = StackTool(
@@ -77,11 +78,11 @@ def run(capsys, *arguments):
 def test_forms(capsys):
     """Text by default, folded lines, CSV and JSON, delimited and annotated as bcc's letters say."""
     assert run(capsys).out.startswith(
-        "    outer\n    -                busy (7)\n        2\n\n    sys\n    inner\n    outer\n"
+        "    main\n    -                busy (7)\n        2\n\n    sys\n    inner\n    main\n"
     )
     out, err = run(capsys, "-f")
-    assert (out, err) == ("busy;outer;inner;sys 3\nbusy;outer 2\n", START)
-    assert run(capsys, "-daf").out == "busy;outer;inner;-;sys_[k] 3\nbusy;outer 2\n"
+    assert (out, err) == ("busy;main;inner;sys 3\nbusy;main 2\n", START)
+    assert run(capsys, "-daf").out == "busy;main;inner;-;sys_[k] 3\nbusy;main 2\n"
     assert run(capsys, "--csv").out.splitlines()[0] == "time,comm,pid,count,stack"
     assert [json.loads(line)["count"] for line in run(capsys, "--json").out.splitlines()] == [3, 2]
 
@@ -92,11 +93,26 @@ def test_files(capsys, tmp_path):
     assert run(capsys, "--svg", str(svg)) == ("", f"{START}{svg}: 5 microseconds of 2 different stacks\n")
     boxes = ET.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}g")
     assert {g.get("data-name"): int(g.get("data-w")) for g in boxes} == {
-        "all": 5, "busy": 5, "outer": 5, "inner": 3, "sys_[k]": 3,
+        "all": 5, "busy": 5, "main": 5, "inner": 3, "sys_[k]": 3,
     }  # fmt: skip
     assert run(capsys, "--speedscope", str(scope)).out == ""
     (profile,) = json.loads(scope.read_text())["profiles"]
     assert (profile["unit"], profile["weights"]) == ("microseconds", [3, 2])
+
+
+def test_a_tool_chooses_its_colours(capsys):
+    """Of time that is blocked they are blue."""
+    assert run_tool(replace(TOOL, palette="off-cpu"), ["--svg", "-", "0.01"]) == 0
+    document = capsys.readouterr().out
+    assert document != run(capsys, "--svg", "-").out
+    assert "paler: in the kernel" in document
+    assert [find(name).palette for name in ("profile", "offcputime", "offwaketime", "chain", "wakeuptime")] == [
+        "samples",
+        "off-cpu",
+        "off-cpu",
+        "off-cpu",
+        "wakeups",
+    ]
 
 
 def test_a_file_to_standard_output(capsys):
@@ -169,7 +185,7 @@ def test_files_that_cannot_be_written(tmp_path):
 
 
 def collected(_tracer, _options):
-    yield Stack(4096, "busy", 7, (Frame("inner"), Frame("outer")), None)
+    yield Stack(4096, "busy", 7, (Frame("inner"), Frame("main")), None)
 
 
 SUMMARY = SummaryTool(
@@ -188,7 +204,7 @@ SUMMARY = SummaryTool(
 def test_a_summary_tool_with_stacks(capsys, tmp_path):
     """Its stacks are written once, after the last interval; text is its own; others have no such options."""
     assert run_tool(SUMMARY, ["-f", "0.01", "2"]) == 0
-    assert capsys.readouterr().out == "busy;outer;inner 4096\n"
+    assert capsys.readouterr().out == "busy;main;inner 4096\n"
     out = tmp_path / "out.json"
     assert run_tool(SUMMARY, ["--speedscope", str(out), "-d", "0.01"]) == 0
     assert capsys.readouterr().err.endswith(f"{out}: 4096 bytes of 1 different stacks\n")

@@ -11,6 +11,8 @@ from threading import Thread
 
 import pytest
 
+from pyebpf.cli.files import check_file
+from pyebpf.errors import InvalidValue
 from pyebpf.programs import tcpwin
 from pyebpf.tool.files import write_file
 from tests.support.needs import needs
@@ -146,3 +148,39 @@ def test_a_file_of_a_folder_that_is_not_ours_is_written(tmp_path):
     assert os.waitpid(child, 0)[1] == 0
     assert path.read_text() == NEW
     assert list(folder.iterdir()) == [path]
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A folder like /tmp, and another user's link in it to a file of ours."""
+    needs("user:root")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    (tmp_path / "ours").write_text(OLD)
+    (folder / "link").symlink_to(tmp_path / "ours")
+    os.chown(folder / "link", NOBODY, NOBODY, follow_symlinks=False)
+    return folder
+
+
+def test_what_others_have_put_into_a_shared_folder_is_not_written(shared):
+    """Neither their links, which may lead to any file of root's, nor their files, which stay theirs to change."""
+    (shared / "file").write_text(OLD)
+    os.chown(shared / "file", NOBODY, NOBODY)
+    for name in ("link", "file"):
+        path = str(shared / name)
+        with pytest.raises(PermissionError, match=f"another user's {name}, in a folder that everybody can write to"):
+            write_file(path, NEW)
+        with pytest.raises(InvalidValue, match=f"{path} cannot be written: .* another user's {name}"):
+            check_file(path)
+    assert (shared / "file").read_text() == (shared.parent / "ours").read_text() == OLD
+    (shared / "mine").symlink_to(shared.parent / "ours")
+    write_file(str(shared / "mine"), NEW)
+    assert (shared.parent / "ours").read_text() == NEW
+
+
+def test_the_folder_s_owner_may_put_links_there(shared):
+    """As the kernel allows it."""
+    os.chown(shared, NOBODY, NOBODY)
+    write_file(str(shared / "link"), NEW)
+    assert (shared.parent / "ours").read_text() == NEW

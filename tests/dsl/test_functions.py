@@ -85,6 +85,29 @@ def test_parameters_that_differ_are_told_with_both_functions() -> None:
         compiled('kprobe("tcp_*")', "flags", "counts[flags] += 1")
 
 
+def test_arguments_by_position() -> None:
+    """`arg2` is the third argument, 64 bits of it; a trampoline of a function with two has 0 in its place."""
+    assert loads('@bpf.kprobe("tcp_sendmsg")', "arg2", "counts[arg2] += 1")[0] == (12 * 8, 8)
+    assert loads('@bpf.fentry("tcp_sendmsg")', "arg2", "counts[arg2] += 1")[0] == (16, 8)
+    assert (16, 8) not in loads('@bpf.fentry("tcp_close")', "arg2", "counts[arg2] += 1")
+    spec = compiled('kprobe("tcp_*")', "arg2", "counts[arg2] += 1")
+    assert [str(place) for place in places(spec)] == ["kprobe tcp_sendmsg and 2 more"]
+    with pytest.raises(CompileError, match=r"tcp_close\(\) has no parameter arg: it has sk, timeout"):
+        compiled('kprobe("tcp_close")', "arg", "counts[arg] += 1")
+
+
+def test_a_result_of_any_type() -> None:
+    """`raw_retval` is 64 bits, in code that functions of all types share; a trampoline of one without result has 0."""
+    body = "counts[raw_retval] += 1"
+    assert [str(place) for place in places(compiled('kretprobe("tcp_*")', "raw_retval", body))] == [
+        "kretprobe tcp_sendmsg and 2 more"
+    ]
+    assert loads('@bpf.fexit("tcp_sendmsg")', "raw_retval", body)[0] == (24, 8)
+    assert (16, 8) not in loads('@bpf.fexit("tcp_close")', "raw_retval", body)
+    with pytest.raises(CompileError, match=r"tcp_close\(\) returns nothing"):
+        compiled('kretprobe("tcp_*")', "retval", "counts[retval] += 1")
+
+
 @pytest.mark.parametrize(
     ("missing", "candidate", "rejected"),
     [

@@ -165,3 +165,16 @@ def test_a_wrong_script_is_an_error_at_its_place() -> None:
     assert done.stderr == (
         "pyebpf -e: <script>:1: there is no function foo()\n    BEGIN { @x = foo(); }\n                 ^^^^^\n"
     )
+
+
+def test_what_functions_gathered_is_read_in_probes() -> None:
+    """A loop over counts, averages by key, the length of a map: of events on whatever processors they came to."""
+    needs("helper:map_lookup_percpu_elem@raw_tracepoint", "helper:for_each_map_elem@raw_tracepoint")
+    text = output(
+        f"tracepoint:syscalls:sys_enter_getpgid {MINE} {{ $n = args.pid - {NO_PROCESS}; "
+        "@[$n % 2] = count(); @a[$n % 2] = avg($n); @hi[$n % 2] = max($n); } "
+        "END { $calls = 0; for ($kv : @) { $calls += $kv.1; } "
+        'printf("%d %d %d %d\\n", len(@a), $calls, @a[1], @hi[0]); clear(@); clear(@a); clear(@hi); }',
+        lambda: getpgid(*range(7)),
+    )
+    assert text == "2 7 3 6\n\n\n"

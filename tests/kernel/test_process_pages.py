@@ -20,6 +20,7 @@ PRINTED = {
     "execsnoop": r"\d+ \S+/sh .*exit 3",
     "exitsnoop": r"\d+ sh 3 None",
     "funclatency": r"\d+ \d+",
+    "funcslower": r"\S+ clock_nanosleep \d+ 0",
     "killsnoop": r"sh SIGCONT \d+ None",
     "offcputime": r"\d+ \S.* \[.*'\w*schedule\w*'",
     "offwaketime": r"\d+ \S.* was woken by \S",

@@ -28,8 +28,9 @@ def _tracepoints():
 def execute(*command, **options):
     """Run a program that waits for its standard input: its number, and its arguments by /proc while it runs."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, **options) as process:
-        # It is empty until the program's memory is whole, which takes longer than what Popen waits for.
-        told = wait_until(Path(f"/proc/{process.pid}/cmdline").read_bytes)
+        # It is ours, or empty, until the program's memory is whole, which takes longer than what Popen waits for.
+        ours, its = Path("/proc/self/cmdline"), Path(f"/proc/{process.pid}/cmdline")
+        told = wait_until(lambda: its.read_bytes().removeprefix(ours.read_bytes()))
         process.communicate(b"\n")
     assert process.returncode == 0
     return process.pid, [os.fsdecode(each) for each in told.split(b"\0")[:-1]]

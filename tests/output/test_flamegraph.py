@@ -72,6 +72,48 @@ def test_any_name_makes_well_formed_xml(stacks):
     document.encode()
 
 
+WAKEUP = {
+    ("client", "main", "sys_read_[k]", "--", "wake_[k]", "write", "server", "--", "wake_[k]", "irq_[k]", "swapper"): 41,
+    ("client", "main", "wait_[k]", "--", "wake_[k]", "write", "server"): 7,
+}
+
+
+def hues(document):
+    """Names of the boxes in the order of their depth, with the hues of their colours."""
+    boxes = list(ET.fromstring(document).iter(f"{SVG}g"))
+    found = {}
+    for g in boxes:
+        hue = int(g.find(f"{SVG}rect").get("fill").removeprefix("hsl(").partition(",")[0])
+        found.setdefault(int(g.get("data-depth")), []).append((g.get("data-name"), hue))
+    return found
+
+
+def test_a_chain_graph():
+    """The sleeper is blue, its waker violet, the waker's waker green, the kernel's functions of other hues."""
+    document = flame_graph(WAKEUP, palette="off-cpu")
+    assert read_back(document)[0] == WAKEUP
+    found = hues(document)
+    ranges = {"blue": (206, 222), "cyan": (184, 196), "violet": (260, 276), "pink": (304, 316), "green": (120, 136)}
+    wanted = ["blue", "blue", "blue", "cyan", "", "pink", "violet", "violet", "", "", "", "green"]
+    for depth, name in enumerate(wanted):
+        for box, hue in found[depth]:
+            assert not name or ranges[name][0] <= hue <= ranges[name][1], (box, hue)
+    assert {name for name, _ in found[4]} == {"--"}
+    assert all(72 <= hue <= 84 for _, hue in [*found[9], *found[10]])
+    assert len({hue for depth in (4, 8) for _, hue in found[depth]}) == 1
+    hint = "paler: in the kernel; above a --: the stack of who woke what is below, upside down"
+    assert hint in document
+    assert hint not in flame_graph(WAKEUP)
+    assert "above a --" not in flame_graph(STACKS, palette="off-cpu")
+
+
+def test_a_graph_of_wakers():
+    """Violet, and the kernel's of another hue."""
+    found = hues(flame_graph(STACKS, palette="wakeups"))
+    assert all(260 <= hue <= 276 for _, hue in [*found[0], *found[1], *found[2]])
+    assert all(304 <= hue <= 316 for name, hue in found[3] if name.endswith("_[k]"))
+
+
 def test_the_picture():
     """Boxes stand over those that called them, as wide as their share; equal input gives equal text."""
     document = flame_graph(STACKS, title="A title")

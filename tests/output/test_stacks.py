@@ -146,7 +146,7 @@ def test_stacks_for_programs():
     assert [json.loads(line) for line in written("json", time="T").splitlines()] == [
         {
             "time": "T", "comm": "x;y", "pid": 42, "user": ["leaf", "[jit] f", "main"], "kernel": ["vfs", "sys"],
-            "count": 5,
+            "cut": False, "count": 5,
         },
         {"time": "T", "comm": "x;y", "pid": 43, "kernel": [], "count": 2},
     ]  # fmt: skip
@@ -171,7 +171,7 @@ def test_further_parts_for_programs():
     write_stacks([WOKEN], "json", Sink(stream), time="2026-01-02T03:04:05.000000006+00:00")
     found = json.loads(stream.getvalue())
     assert found["parts"] == [
-        {"name": "waker", "comm": "disk", "pid": 2, "user": ["loop", "start"], "kernel": ["wake"]},
+        {"name": "waker", "comm": "disk", "pid": 2, "user": ["loop", "start"], "cut": True, "kernel": ["wake"]},
         {"name": "waker", "comm": "timer", "kernel": ["tick", "irq"]},
     ]
     assert faults(stack_schema(), found) == []

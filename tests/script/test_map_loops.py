@@ -40,12 +40,6 @@ def test_a_loop_is_left_by_break_and_return() -> None:
     assert text == "@count: 2\n1\n"
 
 
-def test_a_loop_over_counts_is_refused() -> None:
-    """Their parts are put together by user space."""
-    with pytest.raises(CompileError, match=r"a loop over @c, which count\(\) fills, is not supported yet"):
-        Script("BEGIN { @c[1] = count(); for ($kv : @c) { print($kv.0); } }").compile(FakeTarget())
-
-
 def test_a_while_is_left_by_break_without_a_drop() -> None:
     """Only a loop that goes on at the limit is counted."""
     from tests.support.scripts import printed_by
@@ -64,3 +58,32 @@ def test_a_while_that_goes_on_is_cut_off_and_counted() -> None:
     found: dict[str, int] = {}
     assert printed_by(script, lambda _: found.update(script.dropped)) == "1024\n"
     assert found == {"loop cut off by the kernel's limit": 1}
+
+
+def test_a_loop_goes_over_what_functions_gather() -> None:
+    """All processors' parts put together, in the loop as by their keys."""
+    text = printed(
+        "BEGIN { @c[1] = count(); @c[1] = count(); @s[2] = sum(-5); @a[3] = avg(-3); @a[3] = avg(-4); "
+        "@lo[4] = min(7); @lo[4] = min(-6); @hi[5] = max((uint64)-1); @hi[5] = max(2); "
+        "for ($kv : @c) { print($kv); } for ($kv : @s) { print($kv.1 + 1); } for ($kv : @a) { print($kv); } "
+        "for ($kv : @lo) { print($kv); } for ($kv : @hi) { print($kv); } "
+        "print((@a[3], @lo[4], @hi[5], @lo[1])); clear(@c); clear(@s); clear(@a); clear(@lo); clear(@hi); }"
+    )
+    assert text == "(1, 2)\n-4\n(3, -3)\n(4, -6)\n(5, 18446744073709551615)\n(-3, -6, 18446744073709551615, 0)\n"
+
+
+@pytest.mark.parametrize("function", ["hist(1)", "lhist(1, 0, 10, 1)", "stats(1)"])
+def test_a_loop_over_what_is_no_number_is_refused(function: str) -> None:
+    """As in bpftrace."""
+    kind = function.partition("(")[0]
+    with pytest.raises(CompileError, match=rf"@h is filled by {kind}\(\), which a loop does not go over"):
+        Script(f"BEGIN {{ @h[1] = {function}; for ($kv : @h) {{ print($kv.0); }} }}").compile(FakeTarget())
+
+
+def test_a_loop_reads_the_entries_of_those_around_it() -> None:
+    """Its body is a function of its own, and theirs are others."""
+    text = printed(
+        'BEGIN { @e[1] = 5; @x["b"] = count(); for ($kv : @e) { for ($k : @x) { print(($kv, $k, len(@e))); } } '
+        "clear(@e); clear(@x); }"
+    )
+    assert text == "((1, 5), (b, 1), 1)\n"

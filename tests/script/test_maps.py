@@ -208,3 +208,17 @@ def test_counts_and_sums_are_read_in_probes() -> None:
         'if (@c > 1) { printf("%d %d %d", @c + 1, @s["a"], @s["b"] + 0); } clear(@c); clear(@s); }'
     )
     assert text == "3 -3 0"
+
+
+def test_the_length_of_a_map_is_the_number_of_its_entries() -> None:
+    """Of assigned ones and of gathered ones, also of none."""
+    text = printed(
+        "BEGIN { @n[1] = 5; @n[2] = 6; @c[3] = hist(4); print((len(@n), len(@c))); delete(@n, 1); delete(@n, 2); "
+        "print(len(@n)); clear(@c); }"
+    )
+    assert text == "(2, 1)\n0\n"
+
+
+def test_gathered_entries_are_asked_for() -> None:
+    """`has_key` of a map that a function fills."""
+    assert printed("BEGIN { @c[1] = avg(4); print((has_key(@c, 1), has_key(@c, 2))); clear(@c); }") == "(true, false)\n"

@@ -27,9 +27,11 @@ def printed(
     return printed_by(Script(text, arguments), events, target)
 
 
-def printed_by(script: Script, events: Callable[[Simulation], object], target: Target | None = None) -> str:
-    """The same of a script that was made."""
-    printer = script.printer()
+def printed_by(
+    script: Script, events: Callable[[Simulation], object], target: Target | None = None, *, json: bool = False
+) -> str:
+    """The same of a script that was made; with `json` as JSON."""
+    printer = script.printer(json=json)
     with Simulation(script, target or FakeTarget()) as kernel:
 
         def run(event: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator as operators
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.values import Integer, Reference, Text
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import S64, U64, CharFactory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
@@ -35,6 +39,15 @@ RELATIONS = {
     ">=": (Relation.SGE, Relation.UGE),
 }
 
+_HOLDS: dict[str, Callable[[int, int], bool]] = {
+    "==": operators.eq,
+    "!=": operators.ne,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
+
 
 def is_signed(left: Integer, right: Integer) -> bool:
     """Whether an operation is signed: if either side is, but a literal takes the other's sign if it is not negative."""
@@ -52,7 +65,11 @@ def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> I
         found = _known(operator, left.literal, right.literal)
         if found is not None:
             wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
-            return Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped)
+            sure = left.sure and right.sure
+            made = Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped, sure=sure)
+            if any(0 <= (each.literal or 0) <= S64.maximum and not each.type.flexible for each in (left, right)):
+                made.type = Number(made.signed)  # a cast gave it its size
+            return made
     op = _SIGNED_OPS.get(operator) if signed else None
     value = p.b.binary(op or _OPS[operator], left.value, right.value)
     return Integer(value, signed=signed or operator == "-")
@@ -90,13 +107,15 @@ def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
     if operator == "-":
         literal = None if value.literal is None else -value.literal
         if literal is not None and literal >= S64.minimum:
-            return Integer(p.b.const(literal), signed=True, literal=literal)
+            return Integer(p.b.const(literal), signed=True, literal=literal, sure=value.sure)
         return Integer(p.b.emit(Op.NEG, value.value), signed=True)
     return Integer(p.b.binary(Op.XOR, value.value, p.b.const(-1)), signed=value.signed and value.literal is None)
 
 
 def compare(operator: str, left: Integer, right: Integer) -> Test:
     """A comparison of numbers: signed if either is."""
+    if left.literal is not None and right.literal is not None and left.sure and right.sure:
+        return Always(_HOLDS[operator](left.literal, right.literal))
     signed, unsigned = RELATIONS[operator]
     return Compare(signed if is_signed(left, right) else unsigned, left.value, right.value)
 

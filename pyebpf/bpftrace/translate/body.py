@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.inference import Variables
-from pyebpf.bpftrace.translate.storage import Storage
+from pyebpf.bpftrace.translate.storage import Storage, Stored
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation
@@ -14,7 +14,6 @@ from pyebpf.module.body import Body
 if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
     from pyebpf.bpftrace.translate.script import Script
-    from pyebpf.bpftrace.translate.values import Value
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
     from pyebpf.errors import CompileError, Location
@@ -37,7 +36,9 @@ class Scope:
         self.loops: list[Loop] = []
         #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
         self.map_loops: list[ForEachLoop] = []
-        self.bound: dict[str, Value] = {}
+        self.bound: dict[str, tuple[Stored, ...]] = {}
+        #: Whether what is built is only asked about, in code that nothing comes to.
+        self.asking = False
         #: The first place where a variable is read that nothing has been assigned to.
         self.unknown: CompileError | None = None
 

@@ -29,6 +29,7 @@ from pyebpf.uapi.helper_ids import (
     GET_CURRENT_TASK,
     GET_NUMA_NODE_ID,
     GET_PRANDOM_U32,
+    JIFFIES64,
     KTIME_GET_BOOT_NS,
 )
 
@@ -48,7 +49,7 @@ _ARGUMENT = re.compile(r"s?arg(\d)")
 def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     """The value of a builtin; None if it is none."""
     name = node.name.removeprefix("__builtin_")
-    build = _BUILTINS.get(name)
+    build = BUILTINS.get(name)
     if build is not None:
         return build(s, node)
     found = _ARGUMENT.fullmatch(name)
@@ -97,6 +98,9 @@ def _elapsed(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one sig
 
 def _curtask(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
     address = s.p.b.call(GET_CURRENT_TASK)
+    own = s.script.structs.find(s.p.target, "task_struct")
+    if own is not None:
+        return Reference(address, own.type, Space.KERNEL)
     try:
         target = s.p.target.type_named("struct task_struct")
     except NotFound:
@@ -136,6 +140,16 @@ def probe_text(s: Scope) -> str:
         s.p.reads_target = True
         return f"{point.provider}:{attach.target}"
     return point.text
+
+
+#: Kinds of probes that bpftrace calls so.
+_SPECIAL = ("BEGIN", "END")
+
+
+def _probe_type(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    """`probetype`: the kind of probe."""
+    kind = s.point.provider
+    return literal_text(("special" if kind.upper() in _SPECIAL else kind).encode())
 
 
 def _retval(s: Scope, node: ast.Identifier) -> Value:
@@ -216,7 +230,23 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
     return constant(s.p, s.p.target.possible_cpus)
 
 
-_BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
+def _cpid(s: Scope, node: ast.Identifier) -> Value:
+    if s.script.child is None:
+        raise s.error("cpid is the process of a command that runs with the script: give one by -c", node)
+    return constant(s.p, s.script.child)
+
+
+def _call(s: Scope, node: ast.Identifier) -> Value:
+    """A function that is called without parentheses, too."""
+    from pyebpf.bpftrace.ast import Call
+    from pyebpf.bpftrace.translate.machine import MACHINE
+
+    found = MACHINE[node.name](s, Call(node.start, node.end, node.name, ()))
+    assert found is not None
+    return found
+
+
+BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "pid": _intrinsic("pid"),
     "tid": _intrinsic("tid"),
     "uid": _intrinsic("uid"),
@@ -233,8 +263,12 @@ _BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "username": _username,
     "func": _func,
     "probe": _probe,
+    "jiffies": _helper(JIFFIES64),
+    "probetype": _probe_type,
     "retval": _retval,
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
+    "cpid": _cpid,
+    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

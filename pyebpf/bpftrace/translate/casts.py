@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate import arrays, type_names
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Embedded,
     Integer,
     Reference,
     Text,
+    Unknown,
     kernel_target,
 )
+from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, String
 from pyebpf.builder.values.memory import Space
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import NotFound
@@ -22,6 +25,7 @@ from pyebpf.types.integers import INTEGERS
 if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.target import KernelType
 
 #: bpftrace's names of integers, and C's words for them.
@@ -64,10 +68,12 @@ def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
         raise s.error(str(error), node) from None
 
 
-def pointed(s: Scope, node: ast.Type) -> KernelType | IntType | CharFactory | None:
+def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | CharFactory | None:
     """The target of a pointer to a type that the script names."""
     if isinstance(node, ast.PointerType):
         return INTEGERS["u64"]
+    if isinstance(node, ast.TypeOf):
+        return type_names.target(s, node)
     if not isinstance(node, ast.TypeName):
         raise s.error("a pointer to this is not supported yet", node)
     if node.name == "void":
@@ -79,22 +85,15 @@ def pointed(s: Scope, node: ast.Type) -> KernelType | IntType | CharFactory | No
     return kernel_target(kernel_type(s, node))
 
 
-def size_of(s: Scope, node: ast.Type) -> int:
-    """The size of a type that the script names."""
-    if isinstance(node, ast.PointerType):
-        return 8
-    if not isinstance(node, ast.TypeName):
-        raise s.error("the size of this is not supported yet", node)
-    if not node.keyword and node.name in NUMBERS:
-        return NUMBERS[node.name].size
-    return kernel_type(s, node).size
-
-
 def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
     """`(type)value`."""
     type_ = node.type
     if isinstance(type_, ast.TypeOf):
-        raise s.error("typeof() is not supported yet: name the type", type_)
+        if isinstance(type_.operand, ast.Type):
+            return cast(s, value, ast.Cast(node.start, node.end, type_.operand, node.value))
+        return converted(s, value, type_names.value_type(s, type_), node)
+    if isinstance(type_, ast.ArrayType):
+        return converted(s, value, type_names.value_type(s, type_), node)
     if isinstance(type_, ast.PointerType):
         return _pointer(s, value, pointed(s, type_.target), node)
     if isinstance(type_, ast.TypeName):
@@ -104,20 +103,49 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
                 raise s.error(f"this is {value.type.name}, which is neither true nor false", node)
             return Condition(test)
         if not type_.keyword and type_.name in NUMBERS:
-            return narrowed(s, _number(s, value, node), NUMBERS[type_.name])
+            return narrowed(s, _number(s, value, node, NUMBERS[type_.name].size), NUMBERS[type_.name])
+        if type_.keyword == "enum":
+            own = s.script.enums.cast(type_.name, _number(s, value, node, 4).value)
+            if own is not None:
+                return own
         found = kernel_type(s, type_)
         if found.composite:
             # Of old bpftrace took a cast to a struct for one to a pointer to it.
             return _pointer(s, value, found, node)
         target = kernel_target(found)
         if isinstance(target, IntType):
-            return narrowed(s, _number(s, value, node), target)
+            return narrowed(s, _number(s, value, node, target.size), target)
     raise s.error("a cast to this type is not supported yet", node)
 
 
-def _number(s: Scope, value: Value, node: ast.Cast) -> Integer:
+def converted(s: Scope, value: Value, type_: ValueType | None, node: ast.Cast) -> Value:
+    """A value as one of a type that was found, not written; None while that is still being found."""
+    if type_ is None:
+        return Unknown(s.p)
+    match type_:
+        case Number():
+            return narrowed(s, _number(s, value, node, type_.size), type_names.integer(type_))
+        case Address(target):
+            return _pointer(s, value, target, node)
+        case Array(element, length):
+            return arrays.as_array(s, value, element, length or None, node)
+        case Boolean():
+            test = value.truth(s.p)
+            if test is not None:
+                return Condition(test)
+        case String() if isinstance(value, Text):
+            return value
+    if value.type == type_:
+        return value
+    raise s.error(f"this is {value.type.name}, of which no {type_.name.partition(' ')[2]} is made", node)
+
+
+def _number(s: Scope, value: Value, node: ast.Cast, size: int) -> Integer:
     from pyebpf.bpftrace.translate.expressions import as_integer
 
+    row = arrays.row_of(s, value, node)
+    if row is not None:
+        return arrays.as_number(s, row, size, node)
     if isinstance(value, Embedded):
         raise s.error("a struct or an array inside another is no number: cast a member", node)
     if isinstance(value, Text):
@@ -132,7 +160,7 @@ def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:
         low = value.literal & ((1 << 8 * type_.size) - 1)
         literal = low - (1 << 8 * type_.size) if type_.signed and low >> (8 * type_.size - 1) else low
         found = Integer(p.b.const(literal), signed=type_.signed, size=type_.size)
-        found.literal = literal
+        found.literal, found.sure = literal, value.sure
         return found
     if type_.size == 8:
         return Integer(value.value, signed=type_.signed)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arithmetic, casts, maps
-from pyebpf.bpftrace.translate.constants import CONSTANTS
+from pyebpf.bpftrace.translate import arithmetic, arrays, casts, maps, names, type_names
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -14,22 +13,22 @@ from pyebpf.bpftrace.translate.values import (
     Group,
     Integer,
     Reference,
+    Row,
     Text,
     Unknown,
+    arranged,
     constant,
     is_unknown,
     joined,
     kernel_target,
-    literal_text,
     of_entity,
     target_of,
 )
-from pyebpf.bpftrace.value_types import Number
-from pyebpf.builder.ssa.conditions import Test, negate
+from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
-from pyebpf.errors import NotFound
+from pyebpf.errors import closest_or_all
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
 
 
@@ -99,75 +99,16 @@ def known_text(s: Scope, node: ast.Expression) -> str:
     return found.source.decode("utf-8", "surrogateescape")
 
 
-# -- literals and names ------------------------------------------------------------------------------------------------
-
-
-def _integer(s: Scope, node: ast.Integer) -> Value:
-    return constant(s.p, node.value)
-
-
-def _string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signature
-    return literal_text(node.value)
-
-
-def _boolean(s: Scope, node: ast.Boolean) -> Value:  # noqa: ARG001 - one signature
-    from pyebpf.builder.ssa.conditions import Always
-
-    return Condition(Always(node.value))
-
-
-def _parameter(s: Scope, node: ast.PositionalParameter) -> Value:
-    """`$1`: a number if it reads as one, else text; 0 if it was not given."""
-    given = s.script.arguments
-    if node.number > len(given):
-        return constant(s.p, 0)
-    text = given[node.number - 1]
-    try:
-        return constant(s.p, int(text, 0))
-    except ValueError:
-        return literal_text(text.encode("utf-8", "surrogateescape"))
-
-
-def _parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature
-    return constant(s.p, len(s.script.arguments))
-
-
-def _identifier(s: Scope, node: ast.Identifier) -> Value:
-    from pyebpf.bpftrace.translate.builtins import builtin
-
-    found = builtin(s, node)
-    if found is not None:
-        return found
-    defined = s.script.defines.get(node.name)
-    if defined is not None:
-        return _defined(s, node, defined)
-    if node.name in CONSTANTS:
-        return constant(s.p, CONSTANTS[node.name])
-    try:
-        return constant(s.p, s.p.target.enumerator(node.name))
-    except NotFound:
-        raise s.error(f"{node.name} is no builtin, and no constant of the kernel's", node) from None
-
-
-def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
-    try:
-        return constant(s.p, int(text.strip().rstrip("uUlL") or "1", 0))
-    except ValueError:
-        if len(text) > 1 and text[0] == text[-1] == '"':
-            return literal_text(text[1:-1].encode())
-        raise s.error(f"#define {node.name} {text}: only numbers and texts are supported yet", node) from None
+# -- variables and operators ------------------------------------------------------------------------------------------
 
 
 def _variable(s: Scope, node: ast.Variable) -> Value:
     if node.name in s.bound:
-        return s.bound[node.name]
+        return Group([each.read(s.p) for each in s.bound[node.name]])
     if s.storage.type_of(node.name) is None:
         s.unknown = s.unknown or s.error(f"${node.name} is read before anything is assigned to it", node)
         return Unknown(s.p)
     return s.storage.read(node.name)
-
-
-# -- operators ---------------------------------------------------------------------------------------------------------
 
 
 def _unary(s: Scope, node: ast.Unary) -> Value:
@@ -237,6 +178,10 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
             other = right if isinstance(left, Text) else left
             raise s.error(f"a string and {other.type.name}: strings are compared with strings, by == and !=", node)
         return Condition(arithmetic.compare_texts(p, operator, left, right))
+    if isinstance(left, Row | Embedded | Elements):
+        one_row, other_row = arrays.row_of(s, left, node), arrays.row_of(s, right, node)
+        if one_row is not None and other_row is not None:
+            return arrays.compare(s, operator, one_row, other_row, node)
     if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
         return _compare_groups(s, operator, left, right, node)
     if isinstance(left, Reference) and operator in ("+", "-") and not isinstance(right, Reference):
@@ -256,7 +201,12 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
 def _compare_groups(s: Scope, operator: str, left: Group, right: Group, node: ast.Node) -> Value:
     if len(left.elements) != len(right.elements):
         raise s.error("these tuples have different numbers of elements", node)
+    if set(left.names) != set(right.names):
+        raise s.error("these records have different fields", node)
     p = s.p
+    ordered = arranged(right, left.type)
+    assert isinstance(ordered, Group)
+    right = ordered
     answer = p.b.variable(hint="equal")
     p.b.write(answer, p.b.const(1))
     for one, other in zip(left.elements, right.elements, strict=True):
@@ -273,10 +223,24 @@ def _both_or_either(s: Scope, node: ast.Binary) -> Value:
     answer = b.variable(hint="both" if node.operator == "&&" else "either")
     b.write(answer, b.const(int(node.operator == "||")))
     first = condition(s, node.left)
+    if isinstance(first, Always):
+        if first.holds is (node.operator == "||"):
+            b.read_final(answer)
+            return Condition(first)
+        second = condition(s, node.right)
+        if isinstance(second, Always):
+            b.read_final(answer)
+            return Condition(second)
+        b.write(answer, b.truth_value(second))
+        return _decided(s, answer)
     with b.if_(first if node.operator == "&&" else negate(first)):
         b.write(answer, b.truth_value(condition(s, node.right)))
-    found = b.read_final(answer)
-    b.assume_bounds(found, 0, 1)
+    return _decided(s, answer)
+
+
+def _decided(s: Scope, answer: Variable) -> Condition:
+    found = s.p.b.read_final(answer)
+    s.p.b.assume_bounds(found, 0, 1)
     return Condition(arithmetic.is_set(s.p, found))
 
 
@@ -287,7 +251,7 @@ def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
     test = condition(s, node.test) if first is None else first.truth(s.p)
     if test is None:
         raise s.error("this is neither true nor false", node.test)
-    name = f"?{node.start}"
+    name = s.script.name_of(node)
     found = True
     with b.if_(test):
         value = first if node.then is None else perform(s, node.then)
@@ -320,17 +284,15 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
 
 
 def kept(s: Scope, value: Value, node: ast.Node) -> Value:
-    """A value as it can be kept: of a struct inside another its address is."""
-    if isinstance(value, Embedded):
-        if isinstance(value.entity, KernelArray):
-            raise s.error(_NOT_KEPT, node)
-        return Reference(value.address(s.p), value.entity.type, value.entity.space)
-    if isinstance(value, Elements):
-        raise s.error(_NOT_KEPT, node)
+    """A value as it can be kept: of a struct inside another its address is, of an array there a copy."""
+    if isinstance(value, Embedded | Elements):
+        row = arrays.row_of(s, value, node)
+        if row is not None:
+            return row
+        if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
+            return Reference(value.address(s.p), value.entity.type, value.entity.space)
+        raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value
-
-
-_NOT_KEPT = "arrays are not kept in variables and maps, or printed, yet: write an element, value[0], or buf(value)"
 
 
 def _increment(s: Scope, node: ast.Increment) -> Value | None:
@@ -348,6 +310,10 @@ def _increment(s: Scope, node: ast.Increment) -> Value | None:
 
 def _tuple(s: Scope, node: ast.Tuple) -> Value:
     return Group([kept(s, evaluate(s, each), each) for each in node.elements])
+
+
+def _record(s: Scope, node: ast.Record) -> Value:
+    return Group([kept(s, evaluate(s, each.value), each) for each in node.fields], [each.name for each in node.fields])
 
 
 def _tuple_access(s: Scope, node: ast.TupleAccess) -> Value:
@@ -368,6 +334,10 @@ def _field(s: Scope, node: ast.FieldAccess) -> Value:
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
         return value
+    if isinstance(value, Group) and value.names:
+        if node.name not in value.names:
+            raise s.error(f"this record has no field {node.name}{closest_or_all(node.name, value.names)}", node)
+        return value.elements[value.names.index(node.name)]
     entity: Any = target_of(value) if isinstance(value, Reference) else None
     if isinstance(value, Embedded):
         entity = value.entity
@@ -400,6 +370,8 @@ def _index(s: Scope, node: ast.Index) -> Value:
         return element(s, whole, index_value.value, node)
     if isinstance(value, Reference):
         return element(s, value, number(s, node.index).value, node)
+    if isinstance(value, Row):
+        return arrays.element(s, value, number(s, node.index), node)
     if isinstance(value, Elements):
         return wrapped(s, value.entity.item(s.p, known_number(s, node.index)), node)
     if isinstance(value, Text):
@@ -418,15 +390,14 @@ def _cast(s: Scope, node: ast.Cast) -> Value:
 
 
 def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
-    if isinstance(node.operand, ast.Type):
-        return constant(s.p, casts.size_of(s, node.operand))
-    type_ = evaluate(s, node.operand).type
-    return constant(s.p, type_.size if isinstance(type_, Number) else type_.storage.size)
+    return constant(s.p, type_names.size_of(s, node.operand))
 
 
 def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
     if not isinstance(node.operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
+    if node.operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, node.operand.name):
+        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, node.operand), node.path, node))
     return constant(s.p, s.p.target.struct_member(casts.c_name(node.operand), ".".join(node.path)).offset)
 
 
@@ -447,22 +418,41 @@ def _block(s: Scope, node: ast.Block) -> Value | None:
     return None if node.value is None else perform(s, node.value)
 
 
-def _if(s: Scope, node: ast.If) -> None:
-    b = s.p.b
-    with b.if_(condition(s, node.test)):
-        perform(s, node.then)
+def _comptime(s: Scope, node: ast.Comptime) -> Value:
+    """`comptime value`: one that is known when the script is compiled."""
+    value = evaluate(s, node.value)
+    known = isinstance(value, Condition) and isinstance(value.test, Always)
+    known = known or (isinstance(value, Integer) and value.literal is not None)
+    if not known and not (isinstance(value, Text) and isinstance(value.source, bytes)):
+        raise s.error("this is not known when the script is compiled", node)
+    return value
+
+
+def _if(s: Scope, node: ast.If) -> Value | None:
+    """`if`; as a value, that of the block that was run, which a variable of no name holds."""
+    b, name = s.p.b, s.script.name_of(node)
+    test = condition(s, node.test)
+    if isinstance(test, Always):
+        # The other block is never run, and may hold what is right elsewhere only.
+        taken = node.then if test.holds else node.otherwise
+        return None if taken is None else perform(s, taken)
+    with b.if_(test):
+        found = _note(s, name, perform(s, node.then), node)
     if node.otherwise is not None:
         with b.else_():
-            perform(s, node.otherwise)
+            found = _note(s, name, perform(s, node.otherwise), node) and found
+    if not found or node.otherwise is None:
+        return None
+    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
 
 
 _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
-    ast.Integer: _integer,
-    ast.String: _string,
-    ast.Boolean: _boolean,
-    ast.Identifier: _identifier,
-    ast.PositionalParameter: _parameter,
-    ast.PositionalParameterCount: _parameter_count,
+    ast.Integer: names.integer,
+    ast.String: names.string,
+    ast.Boolean: names.boolean,
+    ast.Identifier: names.identifier,
+    ast.PositionalParameter: names.parameter,
+    ast.PositionalParameterCount: names.parameter_count,
     ast.Variable: _variable,
     ast.Map: maps.read,
     ast.MapAccess: maps.read,
@@ -471,6 +461,7 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.Binary: _binary,
     ast.Conditional: _conditional,
     ast.Tuple: _tuple,
+    ast.Record: _record,
     ast.TupleAccess: _tuple_access,
     ast.FieldAccess: _field,
     ast.Index: _index,
@@ -480,11 +471,10 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.Call: _call,
     ast.Block: _block,
     ast.If: _if,
+    ast.Comptime: _comptime,
 }
 _NAMES: dict[type[ast.Expression], str] = {
     ast.AddressOf: "the address of a variable",
-    ast.Record: "a record with names",
     ast.TypeOf: "typeof()",
     ast.TypeInfo: "typeinfo()",
-    ast.Comptime: "comptime",
 }

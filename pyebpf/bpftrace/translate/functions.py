@@ -10,6 +10,8 @@ from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate import arithmetic, maps
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
+from pyebpf.bpftrace.translate.builtins import BUILTINS, builtin
+from pyebpf.bpftrace.translate.checks import CHECKS
 from pyebpf.bpftrace.translate.expressions import (
     as_integer,
     evaluate,
@@ -18,6 +20,7 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
+from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
@@ -26,7 +29,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
 from pyebpf.types import U64
-from pyebpf.uapi.helper_ids import SEND_SIGNAL
+from pyebpf.uapi.helper_ids import SEND_SIGNAL, SEND_SIGNAL_THREAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,44 +37,39 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
 
 
+def is_function(name: str) -> bool:
+    """Whether the language has a function of a name, supported or not."""
+    return any(name in each for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS, AGGREGATIONS, _LATER, BUILTINS))
+
+
 def call(s: Scope, node: ast.Call) -> Value | None:
     """A call."""
-    build = _FUNCTIONS.get(node.name) or TEXTS.get(node.name)
-    if build is not None:
-        return build(s, node)
+    if not node.arguments:
+        found = builtin(s, ast.Identifier(node.start, node.end, node.name))
+        if found is not None:
+            return found
+    for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS):
+        if node.name in each:
+            return each[node.name](s, node)
     if node.name in AGGREGATIONS:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in _LATER:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
-    if any(isinstance(each, ast.Macro | ast.Function) and each.name == node.name for each in s.script.program.items):
-        raise s.error("macros and functions of a script are not supported yet: write it out", node)
-    raise s.error(f"there is no function {node.name}(){closest(node.name, [*_FUNCTIONS, *TEXTS, *AGGREGATIONS])}", node)
+    if any(isinstance(each, ast.Function) and each.name == node.name for each in s.script.program.items):
+        raise s.error("functions of a script are not supported yet: write a macro", node)
+    known = closest(node.name, [*_FUNCTIONS, *TEXTS, *MACHINE, *CHECKS, *AGGREGATIONS])
+    raise s.error(f"there is no function {node.name}(){known}", node)
 
 
 #: Functions that bpftrace has, with what to do instead.
 _LATER = {
-    "override": "there is @bpf.fmod_ret in pyebpf's own language",
     "uaddr": "read the symbol's address with nm, and cast it",
-    "uptr": "user memory is known from where a pointer comes",
-    "kptr": "cast a pointer to read the kernel's memory",
-    "reg": "write arg0, or args.NAME",
-    "cgroupid": "print cgroup, and compare with the inode of the group's directory",
-    "cgroup_path": "print cgroup",
     "path": "walk the dentry's names",
-    "macaddr": "print the bytes",
     "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
-    "signal_thread": "write signal()",
     "tseries": "print from an interval",
-    "strerror": "print the number",
     "unwatch": "leave it out",
-    "nsecs": "write nsecs for the boot clock",
-    "pid": "write pid",
-    "tid": "write tid",
-    "errorf": "write printf()",
-    "warnf": "write printf()",
     "debugf": "write printf()",
     "socket_cookie": "read the member of the socket",
-    "pton": "write the bytes",
     "strcap": "write strftime()",
 }
 
@@ -95,7 +93,8 @@ def send(s: Scope, action: Action, values: Sequence[Value]) -> None:
 # -- printing ----------------------------------------------------------------------------------------------------------
 
 
-def _printf(s: Scope, node: ast.Call) -> None:
+def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
+    """The action of a call with a format, and its values."""
     arguments(s, node, 1, 64)
     try:
         layout = parse_format(known_text(s, node.arguments[0]))
@@ -108,7 +107,11 @@ def _printf(s: Scope, node: ast.Call) -> None:
     for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
         if not specifier.accepts(value.type) and not isinstance(value, Unknown):
             raise s.error(f"%{specifier.kind} does not print {value.type.name}", each)
-    send(s, Action("printf", _types(values), layout), values)
+    return Action(node.name, _types(values), layout), values
+
+
+def _printf(s: Scope, node: ast.Call) -> None:
+    send(s, *formatted(s, node))
 
 
 def _types(values: Sequence[Value]) -> tuple[ValueType, ...]:
@@ -177,27 +180,15 @@ def _time(s: Scope, node: ast.Call) -> None:
     send(s, Action("time", text=known_text(s, given[0]) if given else "%H:%M:%S\n"), ())
 
 
-def _unsafe(s: Scope, node: ast.Call) -> None:
+def unsafe(s: Scope, node: ast.Call) -> None:
     """Refuse what does more than look, unless that is allowed."""
     if not s.script.unsafe:
         raise s.error(f"{node.name}() changes what it looks at: allow it by --unsafe, or Script(unsafe=True)", node)
 
 
 def _system(s: Scope, node: ast.Call) -> None:
-    _unsafe(s, node)
-    _cat(s, node)
-
-
-def _cat(s: Scope, node: ast.Call) -> None:
-    arguments(s, node, 1, 64)
-    try:
-        layout = parse_format(known_text(s, node.arguments[0]))
-    except ValueError as error:
-        raise s.error(str(error), node.arguments[0]) from None
-    values = [kept(s, evaluate(s, each), each) for each in node.arguments[1:]]
-    if len(values) != len(layout.specifiers):
-        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(values)} are given", node)
-    send(s, Action(node.name, _types(values), layout), values)
+    unsafe(s, node)
+    _printf(s, node)
 
 
 def _join(s: Scope, node: ast.Call) -> None:
@@ -261,7 +252,7 @@ def _strftime(s: Scope, node: ast.Call) -> Value:
 def _signal(s: Scope, node: ast.Call) -> None:
     import signal
 
-    _unsafe(s, node)
+    unsafe(s, node)
     (first,) = arguments(s, node, 1, 1)
     value = evaluate(s, first)
     if isinstance(value, Text):
@@ -270,7 +261,8 @@ def _signal(s: Scope, node: ast.Call) -> None:
         if found is None:
             raise s.error(f"there is no signal {name}", first)
         value = constant(s.p, int(found))
-    s.p.b.call(SEND_SIGNAL, as_integer(s, value, first).value)
+    helper = SEND_SIGNAL_THREAD if node.name == "signal_thread" else SEND_SIGNAL
+    s.p.b.call(helper, as_integer(s, value, first).value)
 
 
 def _absolute(s: Scope, node: ast.Call) -> Value:
@@ -310,9 +302,9 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
     value = number(s, first)
     if isinstance(value, Unknown):
         return value
-    if value.type.flexible:
-        raise s.error("bswap() takes a number of a known size: cast it, bswap((uint16)$x)", first)
     size = value.type.size
+    if value.type.flexible and value.literal is not None:  # a literal has the size that it needs
+        size = next(each for each in (1, 2, 4, 8) if value.literal < 1 << 8 * each)
     if size == 1:
         return value
     swapped = s.p.b.emit(Op.SWAP, value.value, size=size)
@@ -320,10 +312,10 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
 
 
 def _sized(s: Scope, node: ast.Call) -> Value:
-    """`len(text)`."""
+    """`len(@map)`, `len(text)`."""
     (first,) = arguments(s, node, 1, 1)
     if isinstance(first, ast.Map):
-        raise s.error("len() of a map is not supported yet: print() shows it, and Python reads it", node)
+        return maps.length(s, first)
     value = evaluate(s, first)
     if isinstance(value, Unknown):
         return value
@@ -343,7 +335,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "exit": _exit,
     "time": _time,
     "bswap": _bswap,
-    "cat": _cat,
+    "cat": _printf,
     "system": _system,
     "join": _join,
     "kaddr": _kaddr,
@@ -353,6 +345,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "ustack": _stack,
     "strftime": _strftime,
     "signal": _signal,
+    "signal_thread": _signal,
     "abs": _absolute,
     "strncmp": _strncmp,
     "len": _sized,

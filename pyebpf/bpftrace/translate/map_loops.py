@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.tables import Gathered
-from pyebpf.bpftrace.translate.storage import from_number
-from pyebpf.bpftrace.translate.values import Group, read_stored
+from pyebpf.bpftrace.translate.maps import READABLE, read_gathered
+from pyebpf.bpftrace.translate.storage import Stored
 from pyebpf.builder.values.entries import MapEntries
-from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.maps.for_each import for_each_loop
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
-    from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import ValueType
 
 
@@ -26,21 +23,28 @@ def for_map(s: Scope, node: ast.For, over: ast.Map) -> None:
     table = s.script.maps.table(over)
     if table is None:
         return
-    if isinstance(table, Gathered):
+    if isinstance(table, Gathered) and table.value_type.kind not in READABLE:
         raise s.error(
-            f"a loop over {table.name}, which {table.value_type.kind}() fills, is not supported yet: print() shows it",
+            f"{table.name} is filled by {table.value_type.kind}(), which a loop does not go over: print() shows it",
             over,
         )
     if table.key_type is None:
         raise s.error(f"{table.name} has no keys to go over", over)
     carried = s.storage.numbers()
     outer, name = s.bound.get(node.variable.name), node.variable.name
-    with for_each_loop(s.p, MapEntries(table, "items"), carried, (), lambda _: (), changes=True) as (loop, element):
+    pointer = table.pointer() if isinstance(table, Gathered) else table
+    with for_each_loop(s.p, MapEntries(pointer, "items"), carried, (), lambda _: (), changes=True) as (loop, element):
         assert isinstance(element, tuple)
         s.map_loops.append(loop)
         s.loops.append(loop.loop)
-        parts = zip((table.key_type, table.value_type), element, strict=True)
-        s.bound[name] = Group([_now(s, type_, part) for type_, part in parts])
+        key = _kept(s, table.key_type, element[0])
+        if isinstance(table, Gathered):
+            # The kernel gives the part of this processor, and the value is that of all.
+            total = read_gathered(s, table, key.read(s.p), over)
+            value = _kept(s, total.type, total.operand(s.p))
+        else:
+            value = _kept(s, table.value_type, element[1])
+        s.bound[name] = (key, value)
         run_block(s, node.body)
         s.loops.pop()
         s.map_loops.pop()
@@ -54,11 +58,9 @@ def for_map(s: Scope, node: ast.For, over: ast.Map) -> None:
             s.leave()
 
 
-def _now(s: Scope, type_: ValueType, part: object) -> Value:
-    """A part of an entry as it is now: others may change it."""
+def _kept(s: Scope, type_: ValueType, part: object) -> Stored:
+    """A part of an entry as it is now, where loops within this one read it, too: their bodies are other functions."""
     p = s.p
-    if isinstance(part, Int):
-        return from_number(p, type_, part.value)
     slot = p.b.slot(-(-type_.storage.size // 8) * 8, name="part")
     p.store_value(p.b.slot_address(slot), 0, type_.storage, part)
-    return read_stored(p, type_, Lvalue(slot=slot, owner="an entry", writable=False))
+    return Stored(type_, slot)

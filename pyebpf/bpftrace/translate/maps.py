@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
-from pyebpf.bpftrace.translate.values import Condition, Integer, Unknown, is_unknown, read_stored
+from pyebpf.bpftrace.translate import arithmetic
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Integer,
+    Unknown,
+    arranged,
+    is_unknown,
+    of_number_type,
+    read_stored,
+)
 from pyebpf.bpftrace.value_types import Aggregate, Number
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.loops import range_loop
@@ -14,6 +24,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.maps.for_each import count_entries
 from pyebpf.types import S64, U64
 from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_PERCPU_ELEM
 
@@ -22,10 +33,14 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
 
     Target: TypeAlias = ast.Map | ast.MapAccess
+
+#: Aggregations that are numbers in a probe.
+READABLE = ("count", "sum", "min", "max", "avg")
 
 
 def map_of(node: Target) -> ast.Map:
@@ -50,9 +65,9 @@ def _is_unknown_key(key: Value | None) -> bool:
     return key is not None and is_unknown(key)
 
 
-def operand_of(s: Scope, key: Value | None) -> Any:
-    """The builder's operand for a key."""
-    return NO_KEY if key is None else key.operand(s.p)
+def operand_of(s: Scope, key: Value | None, type_: ValueType | None) -> Any:
+    """The builder's operand for a key of a map with keys of a type."""
+    return NO_KEY if key is None else arranged(key, type_).operand(s.p)
 
 
 def read(s: Scope, node: Target) -> Value:
@@ -63,7 +78,7 @@ def read(s: Scope, node: Target) -> Value:
         return Unknown(s.p)
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
-    entry = table._find(s.p, operand_of(s, key))
+    entry = table._find(s.p, operand_of(s, key, table.key_type))
     return entry_value(s, table, entry)
 
 
@@ -77,7 +92,7 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
             p.b.write(answer, p.b.load(entry, 0, 8))
         with p.b.else_():
             p.b.write(answer, p.b.const(0))
-        return Integer(p.b.read_final(answer), signed=type_.signed, size=type_.size)
+        return of_number_type(type_, p.b.read_final(answer))
     size = type_.storage.size
     slot = p.b.slot(-(-size // 8) * 8, name="value")
     address = p.b.slot_address(slot)
@@ -89,28 +104,58 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
 
 
 def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
-    """A count or a sum of all processors' parts; what else functions gather is put together by user space."""
-    p, kind = s.p, table.value_type.kind
-    if kind not in ("count", "sum"):
-        raise s.error(
-            f"reading {table.name}, which {kind}() fills, in a probe is not supported yet: print() shows it", node
-        )
+    """What all processors' parts are together: a count, a sum, an extreme, an average."""
+    p, type_ = s.p, table.value_type
+    kind = type_.kind
+    if kind not in READABLE:
+        raise s.error(f"{table.name}, which {kind}() fills, is no number: print() shows it", node)
     need_helper(p, "map_lookup_percpu_elem", f"reading {table.name} in a probe", "count by @x++, or print() the map")
-    b, spec = p.b, table.spec
+    cells = _combined(s, table, key)
+    if kind in ("count", "sum"):
+        return Integer(cells[0], signed=type_.signed)
+    if kind == "avg":
+        count, total = cells
+        return arithmetic.binary(p, "/", Integer(total, signed=type_.signed), Integer(count, signed=False))
+    extreme = table.type
+    assert isinstance(extreme, Extreme)
+    return Integer(extreme.decoded(p, cells[0]), signed=type_.signed)
+
+
+def _combined(s: Scope, table: Gathered, key: Value | None) -> list[ir.Value]:
+    """The cells of an entry, those of all processors added, or the greatest of them."""
+    p, b, spec = s.p, s.p.b, table.spec
     assert spec.key is not None
-    total = b.variable(hint="total")
-    b.write(total, b.const(0))
+    greatest = table.value_type.kind in ("min", "max")
+    totals = [b.variable(hint="total") for _ in table.type.codes]
+    for each in totals:
+        b.write(each, b.const(0))
     handle = b.emit(Op.MAP, symbol=p.use_map(spec))
     with temporary(p, spec.key.size) as slot:
         place = b.slot_address(slot)
-        p.store_value(place, 0, spec.key, operand_of(s, key))
-        with range_loop(p, 0, p.target.possible_cpus, 1, [total]) as (_, cpu):
+        p.store_value(place, 0, spec.key, operand_of(s, key, table.key_type))
+        with range_loop(p, 0, p.target.possible_cpus, 1, totals) as (_, cpu):
             entry = b.call(MAP_LOOKUP_PERCPU_ELEM, handle, place, cpu.value, result=Register.POINTER)
             with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
-                so_far = b.read(total)
-                assert so_far is not None
-                b.write(total, b.binary(Op.ADD, so_far, b.load(entry, 0, 8)))
-    return Integer(b.read_final(total), signed=table.value_type.signed)
+                for position, each in enumerate(totals):
+                    so_far, part = b.read(each), b.load(entry, 8 * position, 8)
+                    assert so_far is not None
+                    if not greatest:
+                        b.write(each, b.binary(Op.ADD, so_far, part))
+                        continue
+                    with b.if_(Compare(Relation.UGT, part, so_far)):
+                        b.write(each, part)
+    return [b.read_final(each) for each in totals]
+
+
+def length(s: Scope, node: ast.Map) -> Value:
+    """`len(@map)`: the number of its entries, which the kernel counts by going over them."""
+    table = s.script.maps.table(node)
+    if table is None:
+        return Unknown(s.p)
+    if table.key_type is None:
+        raise s.error(f"{table.name} has no keys: len() counts the entries of a map that has", node)
+    pointer = table.pointer() if isinstance(table, Gathered) else table
+    return Integer(count_entries(s.p, pointer, f"len({table.name})"), signed=True)
 
 
 def has_entry(s: Scope, node: Target) -> Test | None:
@@ -119,11 +164,8 @@ def has_entry(s: Scope, node: Target) -> Test | None:
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return None
-    if isinstance(table, Gathered):
-        raise s.error(
-            f"{table.name} is filled by {table.value_type.kind}(): has_key() of it is not supported yet", node
-        )
-    entry = table._find(s.p, operand_of(s, key))
+    find = table.find if isinstance(table, Gathered) else table._find
+    entry = find(s.p, operand_of(s, key, table.key_type))
     return Compare(Relation.NE, entry, s.p.b.const(0), null_check=True)
 
 
@@ -138,7 +180,7 @@ def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
     s.script.maps.note_value(map_of(node), value.type)
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Table) and not _is_unknown_key(key):
-        table.set_item(s.p, operand_of(s, key), value.operand(s.p))
+        table.set_item(s.p, operand_of(s, key, table.key_type), arranged(value, table.value_type).operand(s.p))
 
 
 def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:
@@ -148,7 +190,7 @@ def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Gathered) and not _is_unknown_key(key):
         number = Int(value.value, S64 if value.signed else U64)
-        table.add_to(s.p, operand_of(s, key), number)
+        table.add_to(s.p, operand_of(s, key, table.key_type), number)
 
 
 def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: str = "") -> Value | None:
@@ -169,7 +211,7 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
         raise s.error(
             f"{table.name} is filled by {table.value_type.kind}() elsewhere: write that here, too, or count by ++", node
         )
-    at = operand_of(s, key)
+    at = operand_of(s, key, table.key_type)
     if isinstance(table.value_type, Number) and operator in ("+", "-", "|", "&", "^") and not wanted:
         if operator == "-":
             table.augment_item(s.p, at, "+", Int(s.p.b.emit(Op.NEG, value.value), S64))
@@ -200,7 +242,7 @@ def delete(s: Scope, node: ast.Map, key: Value | None) -> Value:
     handle = p.b.emit(Op.MAP, symbol=p.use_map(spec))
     with temporary(p, spec.key.size) as slot:
         place = p.b.slot_address(slot)
-        p.store_value(place, 0, spec.key, operand_of(s, key))
+        p.store_value(place, 0, spec.key, operand_of(s, key, table.key_type))
         failed = p.b.emit(Op.SEXT, p.b.call(MAP_DELETE_ELEM, handle, place), size=4)
     p.b.invalidate_origin(spec.name, f"delete() on {spec.name}")
     return Condition(Compare(Relation.EQ, failed, p.b.const(0)))

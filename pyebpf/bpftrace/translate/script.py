@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.tables import MAX_KEYS
+from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
 from pyebpf.bpftrace.translate.structs import Structs
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, fields
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.bpftrace.ast import MapDeclaration, Program
+    from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
@@ -27,53 +28,79 @@ class Settings:
     max_map_keys: int = MAX_KEYS
     print_maps_on_exit: bool = True
     stack_mode: str = "bpftrace"
+    max_cat_bytes: int = 10240
 
 
 #: Settings that are taken and have no effect here.
 _IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
 _IGNORED |= {"missing_probes", "unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
-_IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "max_cat_bytes", "str_trunc_trailer", "symbol_source"}
+_IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "str_trunc_trailer", "symbol_source"}
 
 
 class Script:
     """A parsed script with its arguments, its maps and the ring buffer of what it asks user space to do."""
 
-    def __init__(self, program: Program, arguments: Sequence[str]) -> None:
+    def __init__(self, program: Program, arguments: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
         from pyebpf.bpftrace.ast import MapDeclaration as Declaration
 
         self.program = program
         self.source = program.source
-        self.arguments = tuple(arguments)
-        self.settings = _settings(program)
+        #: `$1` and so on, and `--name=value` for getopt().
+        self.arguments = tuple([each for each in arguments if not each.startswith("--")])
+        pairs = [each[2:].partition("=") for each in arguments if each.startswith("--")]
+        self.options = {name: value for name, _, value in pairs}
+        self.settings = _settings(program, settings or {})
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
         self.structs = Structs(program)
+        self.enums = Enums(program)
         #: The process that the script is about; None: all.
         self.pid: int | None = None
+        #: The process that was started with the script; None: none was.
+        self.child: int | None = None
         #: Whether it may run commands and send signals.
         self.unsafe = False
+        #: The number of a group of processes by its directory.
+        self.cgroup_id: Callable[[str], int] = _no_files
         self.defines = _defines(program)
+        self._names: dict[int, int] = {}
+
+    def name_of(self, node: Node) -> str:
+        """The name of the variable of a node with a value: macros have put one node's text into several places."""
+        return f"?{self._names.setdefault(id(node), len(self._names))}"
 
 
-def _settings(program: Program) -> Settings:
+def _no_files(path: str) -> int:
+    raise FileNotFoundError(2, "no files are read here", path)
+
+
+#: Names of those that have an effect.
+_NAMES = tuple(each.name for each in fields(Settings))
+
+
+def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
+    """The settings of a script's config block, and those from outside, which go before them."""
     given: dict[str, object] = {}
     for each in program.config.settings if program.config is not None else ():
         name = each.name.lower().removeprefix("bpftrace_")
         if name in _IGNORED:
             continue
-        if name not in ("max_strlen", "max_map_keys", "print_maps_on_exit", "stack_mode"):
+        if name not in _NAMES:
             raise program.source.error(f"the setting {each.name} is not supported yet: leave it out", each)
         given[name] = each.value
+    given |= {name: value for name, value in outer.items() if name in _NAMES}
     found = Settings(
         int(str(given.get("max_strlen", MAX_STRING))),
         int(str(given.get("max_map_keys", MAX_KEYS))),
         str(given.get("print_maps_on_exit", True)).lower() not in ("0", "false"),
         str(given.get("stack_mode", "bpftrace")),
+        int(str(given.get("max_cat_bytes", 10240))),
     )
     if not 1 <= found.max_strlen <= 1024:
-        assert program.config is not None
-        raise program.source.error(f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config)
+        raise program.source.error(
+            f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]
+        )
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import maps
+from pyebpf.bpftrace.translate import casts, maps, type_names
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
     assign_variable,
@@ -17,14 +17,12 @@ from pyebpf.bpftrace.translate.expressions import (
     perform,
 )
 from pyebpf.bpftrace.translate.map_loops import for_map
-from pyebpf.bpftrace.translate.values import Integer, Unknown
+from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
-from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
-from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +43,7 @@ def run_block(s: Scope, block: ast.Block) -> None:
 
 def run_statement(s: Scope, node: ast.Statement) -> None:
     """Build a statement."""
-    if not s.p.b.reachable:
+    if not s.p.b.reachable and not s.asking:
         return
     run = _STATEMENTS.get(type(node))
     if run is None:
@@ -59,7 +57,30 @@ def _expression(s: Scope, node: ast.ExpressionStatement) -> None:
     if isinstance(value, ast.Increment) and not isinstance(value.target, ast.Variable):
         maps.augment(s, value.target, value.operator[0], _one(s))
         return
+    if isinstance(value, ast.If):
+        _if(s, value)
+        return
     perform(s, value)
+
+
+def _if(s: Scope, node: ast.If) -> None:
+    """`if` whose value nobody takes."""
+    b, test = s.p.b, condition(s, node.test)
+    if isinstance(test, Always):
+        _branch(s, node.then if test.holds else node.otherwise)
+        return
+    with b.if_(test):
+        _branch(s, node.then)
+    if node.otherwise is not None:
+        with b.else_():
+            _branch(s, node.otherwise)
+
+
+def _branch(s: Scope, node: ast.Block | ast.If | None) -> None:
+    if isinstance(node, ast.If):
+        _if(s, node)
+    elif node is not None:
+        run_block(s, node)
 
 
 def _one(s: Scope) -> Integer:
@@ -93,23 +114,24 @@ def _discard(s: Scope, node: ast.Discard) -> None:
 
 
 def _let(s: Scope, node: ast.Let) -> None:
+    name = node.variable.name
     if node.type is not None:
-        if not isinstance(node.type, ast.TypeName) or node.value is None:
-            raise s.error("a declaration with this type is not supported yet: assign a value, let $x = …", node)
-        value = evaluate(s, ast.Cast(node.start, node.end, node.type, node.value)) if _is_number(node.type) else None
-        value = evaluate(s, node.value) if value is None else value
-        if not isinstance(value, Unknown):
-            assign_variable(s, node.variable.name, value, node)
-    elif node.value is not None:
-        value = evaluate(s, node.value)
-        if not isinstance(value, Unknown):
-            assign_variable(s, node.variable.name, value, node)
-
-
-def _is_number(type_: ast.TypeName) -> bool:
-    from pyebpf.bpftrace.translate.casts import NUMBERS
-
-    return type_.name in NUMBERS
+        type_ = type_names.value_type(s, node.type)
+        if type_ is None:
+            return
+        if not s.variables.note(name, type_):
+            raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
+    if node.value is None:  # one of that name in a block before was another
+        s.storage.declare(name)
+        return
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return
+    if node.type is not None and not isinstance(value, Text):
+        value = casts.converted(
+            s, value, type_, ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node.value), node.value)
+        )
+    assign_variable(s, name, value, node)
 
 
 def _unroll(s: Scope, node: ast.Unroll) -> None:
@@ -121,10 +143,15 @@ def _unroll(s: Scope, node: ast.Unroll) -> None:
 
 
 def _while(s: Scope, node: ast.While) -> None:
+    _endless(s, lambda loop: _iteration(s, node, loop))
+
+
+def _endless(s: Scope, iteration: Callable[[Any], None]) -> None:
+    """Build a loop that its body leaves; the kernel, or a count, ends one that goes on for ever."""
     p, b = s.p, s.p.b
     if p.target.has("isa:may_goto"):
         with limited_loop(p) as loop:
-            _iteration(s, node, loop)
+            iteration(loop)
         return
     counter = b.variable(hint="iteration")
     b.write(counter, b.const(0))
@@ -138,7 +165,7 @@ def _while(s: Scope, node: ast.While) -> None:
         count_drop(p, CUT_OFF)
         b.jump(left)
         b.start(inside)
-        _iteration(s, node, Loop(left, again))
+        iteration(Loop(left, again))
         b.jump(again)
         b.start(again)
         if b.reachable:
@@ -163,19 +190,37 @@ def _for(s: Scope, node: ast.For) -> None:
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
     p = s.p
-    low, high = (
-        each.literal if each.literal is not None else Int(each.value, S64 if each.signed else U64)
-        for each in (first, stop)
-    )
-    if not isinstance(high, int):
-        raise s.error(
-            "the end of a loop's range is to be known when the script is compiled: not supported yet", node.over
-        )
-    with range_loop(p, low, high, 1) as (loop, index):
+    if stop.literal is None or first.literal is None:
+        _count_up(s, node, first, stop)
+        return
+    with range_loop(p, first.literal, stop.literal, 1) as (loop, index):
         assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
         s.loops.append(loop)
         run_block(s, node.body)
         s.loops.pop()
+
+
+def _count_up(s: Scope, node: ast.For, first: Integer, stop: Integer) -> None:
+    """Build a loop over a range whose borders are known at run time only, and do not change in it."""
+    b = s.p.b
+    position = b.variable(hint="position")
+    b.write(position, b.binary(Op.SUB, first.value, b.const(1)))
+
+    def iteration(loop: Any) -> None:
+        before = b.read(position)
+        assert before is not None
+        number = b.binary(Op.ADD, before, b.const(1))
+        b.write(position, number)
+        with b.if_(Compare(Relation.SLT, number, stop.value)):
+            assign_variable(s, node.variable.name, Integer(number, signed=True), node.variable)
+            s.loops.append(loop)
+            run_block(s, node.body)
+            s.loops.pop()
+        with b.else_():
+            b.break_(loop)
+
+    _endless(s, iteration)
+    b.forget(position)
 
 
 def _break(s: Scope, node: ast.Break) -> None:
@@ -191,8 +236,8 @@ def _continue(s: Scope, node: ast.Continue) -> None:
 
 
 def _return(s: Scope, node: ast.Return) -> None:
-    if node.value is not None:
-        raise s.error("return with a value is not supported yet: write return", node)
+    if node.value is not None:  # a probe's value is nobody's
+        evaluate(s, node.value)
     s.leave()
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Special, read_stored
+from pyebpf.bpftrace.translate.values import Condition, Reference, Special, arranged, of_number_type, read_stored
 from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.dataclass import dataclass
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
@@ -23,6 +24,18 @@ if TYPE_CHECKING:
 
 #: Types whose values are one number.
 _SCALARS = (Number, Boolean, Address, KernelStack, KernelSymbol, Timestamp, Username)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A value in a slot that nobody changes any more."""
+
+    type: ValueType
+    slot: ir.Slot
+
+    def read(self, p: ProgramBuilder) -> Value:
+        """The value, in the function that is being built."""
+        return read_stored(p, self.type, Lvalue(slot=self.slot, owner="an entry", writable=False))
 
 
 class Storage:
@@ -54,6 +67,14 @@ class Storage:
         """The type of a variable; None if nothing was assigned to it."""
         return self._types.get(name)
 
+    def declare(self, name: str) -> None:
+        """Make a variable nothing again."""
+        p, type_ = self._p, self._types.get(name)
+        if name in self._numbers:
+            p.b.write(self._numbers[name], p.b.const(0))
+        elif type_ is not None:
+            zero(p, p.b.slot_address(self._slots[name]), 0, self._slots[name].size)
+
     def read(self, name: str) -> Value:
         """The value of a variable now."""
         p, type_ = self._p, self._types[name]
@@ -75,6 +96,7 @@ class Storage:
         p, type_ = self._p, self._types.get(name)
         if type_ is None:
             return
+        value = arranged(value, type_)
         if name in self._numbers:
             p.b.write(self._numbers[name], to_int(p, value.operand(p)).value)
         else:
@@ -84,8 +106,8 @@ class Storage:
 def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
     """A value of a type that is one number."""
     match type_:
-        case Number(signed, _, size):
-            return Integer(number, signed=signed, size=size)
+        case Number():
+            return of_number_type(type_, number)
         case Boolean():
             return Condition(Compare(Relation.NE, number, p.b.const(0)))
         case Address(target, space):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
@@ -10,6 +11,8 @@ from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyebpf.bpftrace.source import Source
     from pyebpf.target import Target
 
@@ -21,6 +24,12 @@ class Layout:
     type: KernelType
     align: int
     members: dict[str, tuple[int, KernelType]]
+
+
+def _aligned(node: ast.Struct) -> int:
+    """The least alignment of a struct, by `__attribute__((aligned(n)))`."""
+    found = [re.fullmatch(r"aligned\s*\(\s*(\d+)\s*\)", each) for each in node.attributes]
+    return max([1, *(int(each[1]) for each in found if each is not None)])
 
 
 class Structs:
@@ -43,7 +52,7 @@ class Structs:
             node = self._nodes.get(name)
             if node is None:
                 return None
-            self._layouts[name] = self._laid_out(target, node, -1 - len(self._layouts))
+            self._layouts[name] = self._laid_out(target, node, name, -1 - len(self._layouts))
         return self._layouts[name]
 
     def member(self, type_: KernelType, name: str, node: ast.Node) -> tuple[int, KernelType]:
@@ -55,14 +64,26 @@ class Structs:
             )
         return found
 
-    def _laid_out(self, target: Target, node: ast.Struct, number: int) -> Layout:
+    def offset(self, type_: KernelType, path: Sequence[str], node: ast.Node) -> int:
+        """The offset of a member of members, all in structs that the script defines."""
+        offset = 0
+        for name in path:
+            if type_.name not in self._layouts:
+                raise self._source.error("offsetof() goes only through structs that the script defines, here", node)
+            distance, type_ = self.member(type_, name, node)
+            offset += distance
+        return offset
+
+    def _laid_out(self, target: Target, node: ast.Struct, name: str, number: int) -> Layout:
         members: dict[str, tuple[int, KernelType]] = {}
         offset = size = 0
-        alignment = 1
+        alignment, packed = _aligned(node), "packed" in node.attributes
         for each in node.members:
-            if each.bits is not None or isinstance(each.type, ast.Struct | ast.Enum) or not each.name:
-                raise self._source.error("bit-fields and nested definitions are not supported yet in structs", each)
-            type_, align = self._type(target, each.type)
+            if each.bits is not None:
+                raise self._source.error("bit-fields are not supported yet in structs", each)
+            type_, align = self._nested(target, each.type) or self._type(target, each.type)
+            if packed:
+                align = 1
             if not align:
                 # A struct of the kernel's: BTF tells no alignment, and any fits a multiple of 8.
                 if offset % 8:
@@ -71,15 +92,24 @@ class Structs:
                     )
                 align = 1 if type_.size % 8 else 8
             offset = 0 if node.keyword == "union" else -(-offset // align) * align
-            members[each.name] = offset, type_
+            if each.name:
+                members[each.name] = offset, type_
+            else:  # members of a nested struct without a name are those of the outer one
+                members |= {name: (offset + at, of) for name, (at, of) in self._layouts[type_.name].members.items()}
             offset += type_.size
             size, alignment = max(size, offset), max(alignment, align)
-        if "packed" in node.attributes:
-            raise self._source.error("packed structs are not supported yet", node)
-        made = KernelType(node.keyword, -(-size // alignment) * alignment, node.name, id=number)
+        made = KernelType(node.keyword, -(-size // alignment) * alignment, name, id=number)
         return Layout(made, alignment, members)
 
-    def _type(self, target: Target, node: ast.Type) -> tuple[KernelType, int]:
+    def _nested(self, target: Target, node: ast.Type | ast.Struct | ast.Enum) -> tuple[KernelType, int] | None:
+        """The type of a member that is defined right there, and its alignment; None if it is not."""
+        if not isinstance(node, ast.Struct):
+            return None
+        name = node.name or f"({node.keyword} at {node.start})"
+        made = self._layouts[name] = self._laid_out(target, node, name, -1 - len(self._layouts))
+        return made.type, made.align
+
+    def _type(self, target: Target, node: ast.Type | ast.Struct | ast.Enum) -> tuple[KernelType, int]:
         """A member's type, and its alignment; 0 if that is not known."""
         from pyebpf.bpftrace.translate.casts import NUMBERS
 
@@ -93,6 +123,8 @@ class Structs:
             if node.size is not None and not isinstance(node.size, ast.Integer):
                 raise self._source.error("the length of this array is to be a number", node)
             return KernelType("array", element.size * length, element=element, length=length), align
+        if isinstance(node, ast.Enum) or (isinstance(node, ast.TypeName) and node.keyword == "enum"):
+            return KernelType("int", 4, "unsigned int"), 4
         if not isinstance(node, ast.TypeName):
             raise self._source.error("a member of this type is not supported yet", node)
         if not node.keyword and node.name in NUMBERS:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate import arrays
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
-from pyebpf.bpftrace.translate.values import Condition, Elements, Embedded, Reference, Special, Text, Unknown, Value
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Elements,
+    Embedded,
+    Reference,
+    Row,
+    Special,
+    Text,
+    Unknown,
+    Value,
+)
 from pyebpf.bpftrace.value_types import AF_INET, AF_INET6, Buffer, Inet
 from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import KernelArray
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read, probe_read_string
@@ -168,6 +180,10 @@ def _ntop(s: Scope, node: ast.Call) -> Value:
     slot = b.slot(24, name="inet")
     place = b.slot_address(slot)
     zero(p, place, 0, 24)
+    if isinstance(value, Row):
+        found_array = value.operand(p)
+        assert isinstance(found_array, Array)
+        value = Elements(found_array)
     if isinstance(value, Elements):
         type_ = value.entity.type
         if type_.size not in (4, 16):
@@ -213,10 +229,25 @@ def _contains(s: Scope, node: ast.Call) -> Value:
     return Condition(value.kept(s.p).contains(s.p, part))
 
 
+def _pton(s: Scope, node: ast.Call) -> Value:
+    """`pton("127.0.0.1")`: the 4 or 16 bytes of an Internet address, in network order."""
+    from ipaddress import ip_address
+
+    if len(node.arguments) != 1:
+        raise s.error("pton() takes an address in quotes", node)
+    text = known_text(s, node.arguments[0])
+    try:
+        found = ip_address(text)
+    except ValueError:
+        raise s.error(f"{text} is no address of IPv4 or IPv6", node.arguments[0]) from None
+    return arrays.of_bytes(s, found.packed, node)
+
+
 TEXTS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "str": _str,
     "kstr": _kstr,
     "buf": _buf,
     "ntop": _ntop,
+    "pton": _pton,
     "strcontains": _contains,
 }

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, Tuple, ValueType
-from pyebpf.builder.ssa.conditions import Compare, Test
+from pyebpf.bpftrace.value_types import Address, Array as ArrayType, Boolean, Number, Record, String, Tuple, ValueType
+from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, integer_type
@@ -49,10 +49,15 @@ class Value:
 
 
 class Integer(Value):
-    """A number, in 64 bits; `literal` where the script wrote it, or computed it of such."""
+    """A number, in 64 bits; `literal` where the script wrote it, or computed it of such.
 
-    def __init__(self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8) -> None:
-        self.value, self.signed, self.literal = value, signed, literal
+    A literal that comes of an `Unknown` value is not `sure`: nothing is decided by it.
+    """
+
+    def __init__(
+        self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8, sure: bool = True
+    ) -> None:
+        self.value, self.signed, self.literal, self.sure = value, signed, literal, sure
         self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum, size)
 
     def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
@@ -61,12 +66,15 @@ class Integer(Value):
     def number(self, p: ProgramBuilder) -> ir.Value:  # noqa: ARG002 - the interface's
         return self.value
 
+    def truth(self, p: ProgramBuilder) -> Test | None:
+        return Always(self.literal != 0) if self.literal is not None and self.sure else super().truth(p)
+
 
 class Unknown(Integer):
     """A value of a map or variable that nothing has given a type so far: what is built with it is not the last."""
 
     def __init__(self, p: ProgramBuilder) -> None:
-        super().__init__(p.b.const(0), signed=True, literal=0)
+        super().__init__(p.b.const(0), signed=True, literal=0, sure=False)
 
 
 class Condition(Value):
@@ -154,12 +162,25 @@ class Elements(Value):
         self.type = ValueType()
 
 
-class Group(Value):
-    """A tuple."""
+class Row(Value):
+    """An array in memory of the program's own, which nobody changes any more."""
 
-    def __init__(self, elements: Sequence[Value]) -> None:
+    def __init__(self, type_: ArrayType, lvalue: Lvalue) -> None:
+        self.type: ArrayType = type_
+        self.lvalue = lvalue
+
+    def operand(self, p: ProgramBuilder) -> object:
+        return p.load_value(self.lvalue, self.type.storage)
+
+
+class Group(Value):
+    """A tuple; with `names` a record."""
+
+    def __init__(self, elements: Sequence[Value], names: Sequence[str] = ()) -> None:
         self.elements = tuple(elements)
-        self.type: Tuple = Tuple(tuple(each.type for each in elements))
+        self.names = tuple(names)
+        types = tuple(each.type for each in elements)
+        self.type: Tuple | Record = Record(self.names, types) if names else Tuple(types)
 
     def operand(self, p: ProgramBuilder) -> object:
         return tuple(each.operand(p) for each in self.elements)
@@ -202,6 +223,13 @@ def of_int(found: Int) -> Integer:
     return Integer(found.value, signed=type_.signed, size=type_.size)
 
 
+def of_number_type(type_: Number, value: ir.Value) -> Integer:
+    """A number of a type that was kept."""
+    found = Integer(value, signed=type_.signed, size=type_.size)
+    found.type = Number(type_.signed, size=type_.size, names=type_.names)
+    return found
+
+
 def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
     """The value that the builder's entity stands for; None if a script has none such."""
     if isinstance(entity, Int):
@@ -234,19 +262,22 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
     """A value of a type from memory that nobody changes any more."""
     address, offset = lvalue.address(p)
     match type_:
-        case Number(signed, _, bytes_):
-            return Integer(p.b.load(address, offset, 8), signed=signed, size=bytes_)
+        case Number():
+            return of_number_type(type_, p.b.load(address, offset, 8))
         case Boolean():
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space):
             return Reference(p.b.load(address, offset, 8), target, space)
         case String(size):
             return Text(BuilderString(CharArray(size), lvalue), size)
-        case Tuple(parts):
+        case Tuple(parts) | Record(_, parts):
             fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
             return Group(
-                [read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)]
+                [read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)],
+                type_.names if isinstance(type_, Record) else (),
             )
+        case ArrayType():
+            return Row(type_, lvalue)
     return Special(type_, p.load_value(lvalue, type_.storage))
 
 
@@ -273,10 +304,11 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         return one
     match one, other:
         case Number(), Number():
+            names = one.names if one.names == other.names else ()
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size)
-            return Number(one.signed or other.signed, size=max(one.size, other.size))
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names)
+            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
@@ -289,4 +321,21 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
             parts = [joined(a, b) for a, b in zip(one.parts, other.parts, strict=True)]
             found = [each for each in parts if each is not None]
             return Tuple(tuple(found)) if len(found) == len(parts) else None
+        case Record(), Record() if set(one.names) == set(other.names):
+            others = dict(zip(other.names, other.parts, strict=True))
+            together = [joined(part, others[name]) for name, part in zip(one.names, one.parts, strict=True)]
+            known = [each for each in together if each is not None]
+            return Record(one.names, tuple(known)) if len(known) == len(together) else None
     return None
+
+
+def arranged(value: Value, type_: ValueType | None) -> Value:
+    """A value with the fields of its records in the order of a type that holds it."""
+    if not isinstance(value, Group) or not isinstance(type_, Tuple | Record):
+        return value
+    elements = value.elements
+    if isinstance(type_, Record):
+        by_name = dict(zip(value.names, elements, strict=True))
+        elements = tuple([by_name[name] for name in type_.names])
+    parts = [arranged(each, part) for each, part in zip(elements, type_.parts, strict=True)]
+    return Group(parts, type_.names if isinstance(type_, Record) else ())

@@ -1,0 +1,153 @@
+"""Actions of a script carried out as JSON: an object a line, with the shapes that bpftrace gives them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace.histograms import linear_borders, log2_borders
+from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.tables import quotient
+from pyebpf.bpftrace.value_types import Address, Aggregate, Array, Boolean, Buffer, Number, Record, Tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyebpf.bpftrace.events import Action
+    from pyebpf.bpftrace.value_types import Names, ValueType
+
+
+def message(kind: str, data: str) -> str:
+    """A line of output; `data` is JSON."""
+    return f'{{"type": "{kind}", "data": {data}}}\n'
+
+
+def counted(kind: str, noun: str, number: int) -> str:
+    """A line that counts something: it has the number twice, as `count` and by its noun."""
+    return f'{{"type": "{kind}", "count": {number}, "data": {{"{noun}": {number}}}}}\n'
+
+
+def quoted(text: str) -> str:
+    """Text as JSON, with the bytes of processes that are no UTF-8 left as they are."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def number(value: int) -> str:
+    """A number as JSON; a text where a reader that knows doubles only would read another."""
+    return str(value) if int(float(value)) == value else f'"{value}"'
+
+
+def plain(type_: ValueType, value: Any, names: Names) -> str:
+    """A value as JSON: numbers without their names, tuples, arrays and bytes as arrays, all else as text."""
+    if isinstance(type_, Boolean):
+        return "true" if value else "false"
+    if isinstance(type_, Number | Address):
+        return number(value)
+    if isinstance(type_, Tuple):
+        return f"[{','.join(plain(part, each, names) for part, each in zip(type_.parts, value, strict=True))}]"
+    if isinstance(type_, Record):
+        parts = zip(type_.names, type_.parts, value, strict=True)
+        return f"{{{', '.join(f'{quoted(name)}: {plain(part, each, names)}' for name, part, each in parts)}}}"
+    if isinstance(type_, Array):
+        return f"[{','.join(plain(type_.element, each, names) for each in value)}]"
+    if isinstance(type_, Buffer):
+        length, data = value
+        return f"[{','.join(map(str, bytes(data)[:length]))}]"
+    return quoted(type_.text(value, names))
+
+
+def _key(type_: ValueType, value: Any, names: Names) -> str:
+    """A key as text; the parts of a tuple have commas and no spaces between them."""
+    if isinstance(type_, Tuple):
+        texts = [
+            f"({_key(part, each, names)})" if isinstance(part, Tuple) else part.text(each, names)
+            for part, each in zip(type_.parts, value, strict=True)
+        ]
+        return ",".join(texts)
+    return type_.text(value, names)
+
+
+def _histogram(counts: Sequence[int], type_: Aggregate, divisor: int) -> str:
+    used = [index for index, count in enumerate(counts) if count]
+    buckets = []
+    for index in range(used[0], used[-1] + 1) if used else ():
+        least, greatest = (
+            log2_borders(index, type_.arguments[0])
+            if type_.kind == "hist"
+            else linear_borders(index, len(counts), type_.arguments[0], type_.arguments[2])
+        )
+        parts = {"min": least, "max": greatest, "count": counts[index] // divisor}
+        buckets.append(json.dumps({name: part for name, part in parts.items() if part is not None}))
+    return f"[{','.join(buckets)}]"
+
+
+def _entry(type_: ValueType, value: Any, names: Names, divisor: int) -> str:
+    """The value of an entry of a map."""
+    if not isinstance(type_, Aggregate):
+        return plain(type_, quotient(value, divisor) if isinstance(type_, Number) else value, names)
+    if type_.kind in ("hist", "lhist"):
+        return _histogram(value, type_, divisor)
+    if type_.kind == "stats":
+        average = number(quotient(value.average, divisor))
+        return f'{{"count": {number(value.count)}, "average": {average}, "total": {number(value.total)}}}'
+    return number(quotient(value.average if type_.kind == "avg" else value, divisor))
+
+
+_KINDS = {"hist": "hist", "lhist": "hist", "stats": "stats", "avg": "stats"}
+
+
+class JsonPrinter(Printer):
+    """Carries out actions, and says what they print as JSON."""
+
+    before_maps = ""
+
+    def _map(self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None) -> str:
+        table = self._tables[name]
+        type_, items = table.value_type, table.shown_items(top, entries=entries)
+        if not items:
+            return ""
+        values = [_entry(type_, value, self.names, divisor or 1) for _, value in items]
+        data = values[0]
+        if table.key_type is not None:
+            keys = [quoted(_key(table.key_type, key, self.names)) for key, _ in items]
+            data = f"{{{', '.join(f'{key}: {value}' for key, value in zip(keys, values, strict=True))}}}"
+        kind = _KINDS.get(type_.kind, "map") if isinstance(type_, Aggregate) else "map"
+        return message(kind, f"{{{quoted(name)}: {data}}}")
+
+    def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
+        return message("printf", quoted(super()._do_printf(action, values)))
+
+    def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
+        return message("value", plain(action.types[0], values[0], self.names))
+
+    def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
+        table = self._tables[action.map]
+        entries = dict(table.shown_items())
+        if values[0] not in entries:
+            return ""
+        return message("value", _entry(table.value_type, entries[values[0]], self.names, 1))
+
+    def _formatter(self, action: Action) -> None:
+        """None: each event is a line of its own."""
+
+    def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
+        """A message with its place, which the action's text is."""
+        place, word, _ = action.text.rsplit(": ", 2)
+        if word == "WARNING" and not self.warns:
+            return ""
+        file, line, columns = place.rsplit(":", 2)
+        kind, text = {"ERROR": "errorf", "WARNING": "warnf"}[word], quoted(super()._do_printf(action, values))
+        at = f'"filename": {quoted(file)}, "line": {line}, "col": {columns.partition("-")[0]}'
+        return f'{{"type": "{kind}", "msg": {text}, {at}}}\n'
+
+    def _do_time(self, action: Action, values: tuple[Any, ...]) -> str:
+        return message("time", quoted(super()._do_time(action, values)))
+
+    def _do_join(self, action: Action, values: tuple[Any, ...]) -> str:
+        return message("join", quoted(super()._do_join(action, values).removesuffix("\n")))
+
+    def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
+        return message("cat", quoted(self._cat(super()._do_printf(action, values))))
+
+    def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
+        return message("syscall", quoted(self._system(super()._do_printf(action, values))))

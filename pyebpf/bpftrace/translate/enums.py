@@ -1,0 +1,80 @@
+"""Enums that a script defines: their constants, and numbers that are printed by their names."""
+
+from __future__ import annotations
+
+from operator import add, mul, or_, sub
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate.values import Integer, constant
+from pyebpf.bpftrace.value_types import Number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.bpftrace.source import Source
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "|": or_,
+    "<<": lambda left, right: left << min(right, 64),
+}
+
+
+class Enums:
+    """A script's enums: each constant's value and enum, and the names of each enum's values."""
+
+    def __init__(self, program: ast.Program) -> None:
+        self._constants: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
+        self._names: dict[str, tuple[tuple[int, str], ...]] = {}
+        for each in program.definitions:
+            if isinstance(each, ast.Enum):
+                self._take(program.source, each)
+
+    def _take(self, source: Source, node: ast.Enum) -> None:
+        value = -1
+        values: dict[str, int] = {}
+        for each in node.enumerators:
+            value = value + 1 if each.value is None else self._known(source, each.value, values)
+            values[each.name] = value
+        names = tuple((value, name) for name, value in values.items())
+        self._names[node.name] = names
+        self._constants |= {name: (value, names) for value, name in names}
+
+    def _known(self, source: Source, node: ast.Expression, values: dict[str, int]) -> int:
+        if isinstance(node, ast.Integer):
+            return node.value
+        if isinstance(node, ast.Unary) and node.operator == "-":
+            return -self._known(source, node.value, values)
+        if isinstance(node, ast.Identifier) and node.name in values:
+            return values[node.name]
+        if isinstance(node, ast.Identifier) and node.name in self._constants:
+            return self._constants[node.name][0]
+        if isinstance(node, ast.Binary) and node.operator in _OPERATORS:
+            left, right = (self._known(source, each, values) for each in (node.left, node.right))
+            return _OPERATORS[node.operator](left, right)
+        raise source.error("the value of an enum's constant is to be a number", node)
+
+    def constant(self, p: ProgramBuilder, name: str) -> Integer | None:
+        """A constant; None if no enum of the script has it."""
+        if name not in self._constants:
+            return None
+        value, names = self._constants[name]
+        return named(constant(p, value), names)
+
+    def cast(self, name: str, value: ir.Value) -> Integer | None:
+        """A number of an enum; None if the script does not define it."""
+        names = self._names.get(name)
+        return None if names is None else named(Integer(value, signed=False, size=4), names)
+
+
+def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:
+    """A number that is printed by a name."""
+    type_ = value.type
+    value.type = Number(type_.signed, type_.flexible, type_.size, names)
+    return value

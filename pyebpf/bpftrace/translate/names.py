@@ -1,0 +1,87 @@
+"""Literals, arguments of the command line, and names: builtins, `#define`d ones, constants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace import literals
+from pyebpf.bpftrace.translate.constants import CONSTANTS
+from pyebpf.bpftrace.translate.values import Condition, constant, literal_text
+from pyebpf.errors import NotFound
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace import ast
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+
+
+def integer(s: Scope, node: ast.Integer) -> Value:
+    """A number."""
+    return constant(s.p, node.value)
+
+
+def string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signature
+    """A text in quotes."""
+    return literal_text(node.value)
+
+
+def boolean(s: Scope, node: ast.Boolean) -> Value:  # noqa: ARG001 - one signature
+    """`true` or `false`."""
+    from pyebpf.builder.ssa.conditions import Always
+
+    return Condition(Always(node.value))
+
+
+def parameter(s: Scope, node: ast.PositionalParameter) -> Value:
+    """`$1`: a number if it reads as one, else text; 0 if it was not given."""
+    given = s.script.arguments
+    if node.number > len(given):
+        return constant(s.p, 0)
+    text = given[node.number - 1]
+    value = as_number(text)
+    return literal_text(text.encode("utf-8", "surrogateescape")) if value is None else constant(s.p, value)
+
+
+def as_number(text: str) -> int | None:
+    """The number that a text on the command line is, as a script would write it; None if it is none."""
+    digits = text.removeprefix("-")
+    try:
+        value = literals.integer(digits)
+    except literals.LiteralError:
+        return None
+    return -value if digits != text else value
+
+
+def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature
+    """`$#`."""
+    return constant(s.p, len(s.script.arguments))
+
+
+def identifier(s: Scope, node: ast.Identifier) -> Value:
+    """A name: a builtin, what a `#define` gives, a constant."""
+    from pyebpf.bpftrace.translate.builtins import builtin
+
+    found = builtin(s, node)
+    if found is not None:
+        return found
+    own = s.script.enums.constant(s.p, node.name)
+    if own is not None:
+        return own
+    defined = s.script.defines.get(node.name)
+    if defined is not None:
+        return _defined(s, node, defined)
+    if node.name in CONSTANTS:
+        return constant(s.p, CONSTANTS[node.name])
+    try:
+        return constant(s.p, s.p.target.enumerator(node.name))
+    except NotFound:
+        raise s.error(f"{node.name} is no builtin, and no constant of the kernel's", node) from None
+
+
+def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
+    try:
+        return constant(s.p, int(text.strip().rstrip("uUlL") or "1", 0))
+    except ValueError:
+        if len(text) > 1 and text[0] == text[-1] == '"':
+            return literal_text(text[1:-1].encode())
+        raise s.error(f"#define {node.name} {text}: only numbers and texts are supported yet", node) from None

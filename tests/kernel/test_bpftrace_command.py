@@ -1,0 +1,85 @@
+"""The options of `pyebpf -e` that need a kernel: a command that runs with the script, files, JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import pyebpf
+
+EXEC = 'tracepoint:sched:sched_process_exec /pid == cpid/ { printf("%d %s\\n", pid == cpid, comm); }'
+
+
+def test_a_command_begins_when_all_is_attached_and_ends_the_script() -> None:
+    """Its first act is seen; the script's own output comes with it."""
+    done = pyebpf("-e", f'{EXEC} END {{ printf("end\\n"); }}', "-c", "sh -c 'exit 3'")
+    assert (done.returncode, done.stdout) == (0, "1 sh\nend\n\n\n"), done.stderr
+
+
+def test_a_command_ends_with_the_script() -> None:
+    """It would go on for long."""
+    done = pyebpf("-e", "interval:ms:10 { print(cpid); exit(); }", "-c", "sleep 1000")
+    assert done.returncode == 0, done.stderr
+    assert not Path(f"/proc/{done.stdout.split()[0]}").exists()
+
+
+def test_a_command_that_is_not_there_is_an_error() -> None:
+    """Before anything is attached."""
+    done = pyebpf("-e", "BEGIN { print(1); }", "-c", "no-such-command 5")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "pyebpf -e: -c 'no-such-command 5': there is no such command\n"
+
+
+def test_output_goes_to_a_file(tmp_path: Path) -> None:
+    """All of it, and nothing to standard output; without -q the note stays on standard error."""
+    file = tmp_path / "out"
+    done = pyebpf("-e", 'BEGIN { print("x"); @ = 1; }', "-o", str(file), "-q", "-B", "full")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert file.read_text() == "x\n\n\n@: 1\n"
+
+
+def test_json_says_how_many_probes_there_are() -> None:
+    """First of all, unless it is to be quiet."""
+    done = pyebpf("-e", "BEGIN { print(1); } END { }", "-f", "json")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"type": "attached_probes", "count": 2, "data": {"probes": 2}},
+        {"type": "value", "data": 1},
+    ]
+    assert pyebpf("-e", "BEGIN { print(1); }", "-f", "json", "-q").stdout == '{"type": "value", "data": 1}\n'
+
+
+def test_a_script_of_begin_and_end_ends_by_itself() -> None:
+    """And one that is only tried prints nothing."""
+    assert pyebpf("-e", "BEGIN { print(1); } END { print(2); }").stdout == "1\n2\n\n\n"
+    done = pyebpf("-e", "BEGIN { print(1); } interval:s:1 { }", "--dry-run")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-f", "xml"], "-f takes text or json"),
+        (["-B", "some"], "-B takes line, full or none"),
+        (["-o"], "-o takes a value"),
+        (["-p", "999999999"], "-p 999999999: there is no such process"),
+    ],
+)
+def test_wrong_values_are_refused(arguments: list[str], message: str) -> None:
+    """With status 2."""
+    done = pyebpf("-e", "BEGIN { }", *arguments)
+    assert done.returncode == 2
+    assert done.stderr == f"pyebpf -e: {message}; see pyebpf -e --help\n"
+
+
+def test_options_of_a_script_stand_behind_two_dashes() -> None:
+    """Others there are its parameters."""
+    done = pyebpf("-e", 'BEGIN { print((getopt("n", 1), $1, $2)); }', "5", "--", "--n=7", "x")
+    assert done.stdout == "(7, 5, x)\n\n\n", done.stderr
+
+
+def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By bpftrace's names."""
+    monkeypatch.setenv("BPFTRACE_MAX_CAT_BYTES", "4")
+    assert pyebpf("-e", 'BEGIN { cat("/proc/version"); }').stdout == "Linu\n\n"

@@ -1,0 +1,85 @@
+"""What of bpftrace's run-time tests this machine can run: why one cannot be tried here, by a probe that was asked."""
+
+from __future__ import annotations
+
+import errno
+import re
+import subprocess
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tests.support.needs import PROBES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.peers.runtime.cases import Case
+
+#: Probes by the word that begins an attach point in a test's program.
+_PROVIDERS = {
+    r"k(probe)?": "attach:kprobe",
+    r"kr(etprobe)?": "attach:kprobe",
+    r"fentry|fexit|kfunc|kretfunc|f|fr": "attach:fentry",
+    r"hardware|h": "perf:hardware",
+    r"watchpoint|w|asyncwatchpoint|aw": "perf:watchpoint",
+}
+_ATTACH_POINT = r"(?<![\w:/.$@])({}):(?=[\w*$./\"{{])"
+#: Probes by bpftrace's names of features; all others are there wherever pyebpf runs, or are no matter of the kernel.
+_FEATURES = {
+    "fentry": "attach:fentry",
+    "dpath": "attach:fentry",
+    "kprobe_multi": "attach:kprobe_multi",
+    "kprobe_session": "attach:kprobe_multi",
+    "uprobe_multi": "attach:uprobe_multi",
+}
+
+
+def why_not(case: Case, folder: Path) -> str:
+    """Why a test cannot be tried on this machine; "" if it can."""
+    for pattern, probe in _PROVIDERS.items():
+        if re.search(_ATTACH_POINT.format(pattern), case.text) and not _has(probe):
+            return f"probe {probe}: no"
+    for name in case.features:
+        probe = _FEATURES.get(name.removeprefix("!"), "")
+        if probe and _has(probe) == name.startswith("!"):
+            return f"probe {probe}: {'yes' if name.startswith('!') else 'no'}"
+    if case.least and not PROBES["kernel"](".".join(case.least.split(".")[:2])):
+        return f"probe kernel:{case.least}: no"
+    for need in case.requires:
+        done = subprocess.run(need, shell=True, cwd=folder, capture_output=True, check=False)
+        if done.returncode:
+            return f"needs {need}"
+    return ""
+
+
+def needs_program(case: Case, folder: Path) -> bool:
+    """Whether it runs one of bpftrace's own test programs, or a script that does."""
+    scripts = re.findall(r"runtime/scripts/\S+", case.text)
+    texts = [case.text, *((folder / each).read_text() for each in scripts)]
+    return any("testprogs/" in each or "testlibs/" in each for each in texts)
+
+
+@cache
+def _has(probe: str) -> bool:
+    kind, _, what = probe.partition(":")
+    if kind == "perf":
+        return _has_perf_event(what)
+    from pyebpf.features import Features
+    from tests.support.needs import _btf
+
+    return Features(_btf).ask(probe).value == "yes"
+
+
+def _has_perf_event(what: str) -> bool:
+    """Whether this machine counts cycles, or watches an address."""
+    from pyebpf.errors import KernelError
+    from pyebpf.script import Script
+
+    text = {"hardware": "hardware:cpu-cycles:1000000 { }"}.get(what)
+    if text is None:
+        return True
+    try:
+        with Script(text):
+            return True
+    except KernelError as error:
+        return error.errno not in (errno.ENOENT, errno.EOPNOTSUPP)

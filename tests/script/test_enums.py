@@ -1,0 +1,70 @@
+"""Enums and nested structs that a script defines."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
+from tests.support.scripts import printed
+
+ENUM = "enum color { RED = 3, GREEN, BLUE = -1 }; enum { LONE = 9 }"
+
+
+@pytest.mark.parametrize(
+    ("statements", "text"),
+    [
+        ('printf("%d %s|%7s|%-7s|", RED, GREEN, RED, LONE);', "3 GREEN|    RED|LONE   |"),
+        ("print(BLUE);", "BLUE"),
+        ("$x = GREEN; print($x);", "GREEN"),
+        ("@ = RED; $y = @; print($y);", "RED"),
+        ("print((RED, (LONE, 1)));", "(RED, (LONE, 1))"),
+        ("print(RED + 1);", "4"),
+        ("$x = 4; print((enum color)$x);", "GREEN"),
+        ("$x = 77; print((enum color)$x);", "77"),
+        ("$x = RED; $x = LONE; print($x);", "9"),
+        ("if (GREEN == 4) { print(1); }", "1"),
+    ],
+)
+def test_constants_are_printed_by_their_names(statements: str, text: str) -> None:
+    """Unless they were computed with, or are of several enums."""
+    assert printed(f"{ENUM} BEGIN {{ {statements} }}").partition("\n")[0] == text
+
+
+def test_keys_and_values_of_maps_are_named() -> None:
+    """Where all of them are of one enum."""
+    assert printed(f"{ENUM} BEGIN {{ @[RED, 1] = GREEN; }}") == "@[RED, 1]: GREEN\n"
+    assert printed(f"{ENUM} BEGIN {{ @[RED] = 1; @[GREEN] = 2; }}") == "@[RED]: 1\n@[GREEN]: 2\n"
+    assert printed(f"{ENUM} BEGIN {{ @[RED] = 1; @[RED + 2] = 2; }}") == "@[3]: 1\n@[5]: 2\n"
+
+
+def test_a_value_of_an_enum_is_known() -> None:
+    """Numbers, and constants before it."""
+    assert printed("enum { A = 5, B = A, C } BEGIN { print(C + 0); }") == "6\n"
+    assert printed("enum { A = 1 << 4, B = A | 3 } BEGIN { print(B + 0); }") == "19\n"
+    with pytest.raises(CompileError, match="is to be a number"):
+        Script("enum { A = pid } BEGIN { }").compile(FakeTarget())
+
+
+def test_structs_have_structs_inside() -> None:
+    """With a name, without one, and enums; sizes are C's."""
+    text = """
+        struct outer {
+            char a; struct inner { int x; short y; } in; struct { long b; }; enum { Z } e; union { char c; int d; } u
+        }
+        BEGIN {
+            print((offsetof(struct outer, in.y), offsetof(struct outer, b), offsetof(struct outer, e)));
+            print((offsetof(struct outer, u.d), sizeof(struct outer)));
+        }"""
+    assert printed(text) == "(8, 16, 24)\n(28, 32)\n"
+
+
+def test_attributes_of_structs_are_obeyed() -> None:
+    """Packed ones have no gaps, and aligned ones are larger."""
+    text = """
+        struct a { char c; int i; short s } __attribute__((packed))
+        struct b { char c; int i; } __attribute__((packed)) /* and */ __attribute__ ((aligned(16)))
+        struct c { struct a a; int i; };
+        BEGIN { print((sizeof(struct a), offsetof(struct a, s), sizeof(struct b), sizeof(struct c))); }"""
+    assert printed(text) == "(7, 5, 16, 12)\n"

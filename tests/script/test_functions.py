@@ -1,0 +1,125 @@
+"""Functions of scripts: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
+from tests.support.scripts import printed
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("strerror(2)", "No such file or directory"),
+        ("strerror(-13)", "Permission denied"),
+        ("strerror(100000)", "Unknown error"),
+        ("signal_name(9)", "Killed"),
+        ("signal_name(1000)", "Unknown signal"),
+        ('pton("1.2.3.4")', "[1,2,3,4]"),
+        ('(uint32)pton("127.0.0.1")', "16777343"),
+        ('ntop(pton("2001:db8::1"))', "2001:db8::1"),
+        ('macaddr((uint8[6])"abcde")', "61:62:63:64:65:00"),
+        ("(is_err(-5), is_err(-4095), is_err(-4096), is_err(0))", "(true, true, false, false)"),
+        ('(is_str("a"), is_str(comm), is_str(5), is_ptr(curtask))', "(true, true, false, true)"),
+        ('(is_array(pton("::1")), is_integer(pid), is_unsigned_integer((uint8)1))', "(true, true, true)"),
+        ("(is_literal(5), is_literal(pid))", "(true, false)"),
+        ("(probetype, probetype())", "(special, special)"),
+        ("nsecs(boot) - nsecs", "0"),
+        ("(pid(init) == pid, tid(curr_ns) == tid())", "(true, true)"),
+        ('getopt("count", 10)', "12"),
+        ('getopt("name", "none")', "worker"),
+        ('(getopt("flag"), getopt("off", true), getopt("absent"))', "(true, false, false)"),
+        ('(getopt("absent", 7), getopt("absent", "x", "what it is"), $1, $#)', "(7, x, 3, 1)"),
+        ("comptime (2 * 3)", "6"),
+        ('{ $x = 3; if ($x > 2) { "more" } else { "less" } }', "more"),
+    ],
+)
+def test_functions_have_values(expression: str, text: str) -> None:
+    """What `print` makes of them."""
+    options = ("--count=12", "3", "--name=worker", "--flag", "--off=false")
+    assert printed(f"BEGIN {{ print({expression}); }}", arguments=options) == f"{text}\n"
+
+
+def test_registers_are_read_by_their_names() -> None:
+    """The one of the second argument is what arg1 reads."""
+
+    def program(value: str) -> object:
+        (found,) = Script(f"kprobe:f {{ @x = {value}; }}").compile(FakeTarget()).programs
+        return found.code
+
+    assert program('reg("si")') == program("arg1")
+
+
+def test_an_entry_is_found_with_its_value() -> None:
+    """The variable stays as it was where there is none."""
+    text = printed(
+        'BEGIN { @x[1] = "one"; let $v; if (find(@x, 1, $v)) { print($v); } if (!find(@x, 2, $v)) { print($v); } '
+        "@c[3] = count(); if (find(@c, 3, $n)) { print($n); } clear(@x); clear(@c); }"
+    )
+    assert text == "one\none\n1\n"
+
+
+def test_what_is_known_is_decided_when_the_script_is_compiled() -> None:
+    """The other block may hold what would be wrong here."""
+    text = printed(
+        "macro shown(v) { if comptime is_str(v) { v } else if comptime (sizeof(v) == 8 && is_integer(v)) { v + 1 } "
+        'else { fail("no %s", "way"); 0 } } BEGIN { print((shown("x"), shown(4))); if (0) { fail("never"); } '
+        'static_assert(1 < 2, "never"); }'
+    )
+    assert text == "(x, 5)\n"
+
+
+def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.CaptureFixture[str]) -> None:
+    """`assert` ends the script with the status 1."""
+    script = Script(
+        'BEGIN { warnf("low %d", 5);\nerrorf("bad %s", "x");\nassert(1 == 1, "fine");\n$x = 2;'
+        ' assert($x == 3, "odd");\nprint(1); }',
+        file="a.bt",
+    )
+    from tests.support.scripts import printed_by
+
+    assert printed_by(script, lambda _: None) == ""
+    assert capsys.readouterr().err == (
+        "a.bt:1:9-27: WARNING: low 5\na.bt:2:1-22: ERROR: bad x\na.bt:4:9-31: ERROR: assert failed: odd\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ("BEGIN { print(nsecs(noon)); }", "noon", "nsecs() takes one of boot, monotonic, tai"),
+        ("BEGIN { print(pid(5)); }", "5", "pid() takes one of curr_ns, init"),
+        ('BEGIN { print(reg("ip")); }', 'reg("ip")', "reg() is for kprobes and uprobes"),
+        ('kprobe:f { print(reg("zz")); }', '"zz"', "has no register zz"),
+        ("kprobe:f { override(1); }", "override(1)", "override() changes what it looks at: allow it by --unsafe"),
+        ("BEGIN { signal_thread(9); }", "signal_thread(9)", "signal_thread() changes what it looks at"),
+        ('BEGIN { print(pton("1.2.3")); }', '"1.2.3"', "1.2.3 is no address of IPv4 or IPv6"),
+        ('BEGIN { print(macaddr(pton("1.2.3.4"))); }', None, "macaddr() takes 6 bytes, and this has 4"),
+        ('BEGIN { print(cgroupid("/nowhere")); }', '"/nowhere"', "/nowhere: No such file or directory"),
+        ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: give a number"),
+        ("BEGIN { print(comptime nsecs); }", "comptime nsecs", "this is not known when the script is compiled"),
+        ('BEGIN { fail("bad %d", 7); }', 'fail("bad %d", 7)', "bad 7"),
+        ('BEGIN { static_assert(1 > 2, "no"); }', 'static_assert(1 > 2, "no")', "no"),
+        ('BEGIN { static_assert(nsecs > 2, "no"); }', "nsecs > 2", "write assert()"),
+        ("BEGIN { find(@x, 1, 2); @x[1] = 1; }", "find(@x, 1, 2)", "find() takes a map, a key and a variable"),
+    ],
+)
+def test_wrong_calls_are_refused_at_their_places(text: str, marked: str | None, message: str) -> None:
+    """The message, and the characters that it is about."""
+    with pytest.raises(CompileError) as caught:
+        Script(text, ["--count=x"]).compile(FakeTarget())
+    assert message in caught.value.message
+    where = caught.value.location
+    assert where is not None
+    if marked is not None:
+        assert where.text[where.column : where.end_column] == marked
+
+
+def test_override_needs_a_kprobe() -> None:
+    """And is compiled where it is allowed."""
+    assert Script("kprobe:f { override(-1); }", unsafe=True).compile(FakeTarget()).programs
+    with pytest.raises(CompileError, match=r"override\(\) is for kprobes"):
+        Script("BEGIN { override(1); }", unsafe=True).compile(FakeTarget())
