@@ -12,6 +12,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
 from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.programs import LONGEST_NAME
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -233,5 +234,8 @@ _NOT_IN_NAMES = re.compile(r"\W+")
 
 
 def program_name(point: AttachPoint) -> str:
-    """A name for the program of an attach point."""
-    return _NOT_IN_NAMES.sub("_", ":".join(filter(None, (point.provider, point.function or point.target)))).strip("_")
+    """A name for the program of an attach point: the kind of probe is in it where the kernel has room for both."""
+    place = point.function or point.target
+    name = _NOT_IN_NAMES.sub("_", ":".join(filter(None, (point.provider, place)))).strip("_")
+    alone = _NOT_IN_NAMES.sub("_", place).strip("_")
+    return alone if alone and len(name) > LONGEST_NAME else name
