@@ -16,6 +16,8 @@ def test_parameters_stand_in_attach_points() -> None:
     """The kind of a probe, and its parts."""
     (program,) = Script("$1:s:$2 { }", ["interval", "5"]).compile(FakeTarget()).programs
     assert "5" in str(program.attach)
+    (program,) = Script("$1 { }", ["interval:s:5"]).compile(FakeTarget()).programs
+    assert "5" in str(program.attach)
 
 
 @pytest.mark.parametrize(("text", "number"), [("0775", 509), ("0x1f", 31), ("-4", -4), ("1e3", 1000)])
