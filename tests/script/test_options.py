@@ -1,4 +1,4 @@
-"""What is given to a script from outside: parameters and settings; and small functions and builtins."""
+"""Parameters and settings that are given to a script from outside; and small functions and builtins."""
 
 from __future__ import annotations
 
