@@ -68,9 +68,9 @@ class Contestant:
             time.sleep(PERIOD)
 
     def _said(self) -> str:
-        """Its last words."""
-        lines = self.output().strip().splitlines()
-        return lines[-1] if lines else "no output"
+        """The error that it told, or its last words."""
+        lines = self.output().strip().splitlines() or ["no output"]
+        return next((line for line in lines if "ERROR" in line), lines[-1]).strip()
 
     def output(self) -> str:
         """All that it has printed."""

@@ -179,6 +179,10 @@ WORKLOADS: dict[str, Workload] = {
 }
 
 
+#: Tools of what happens beside the events: samples, interrupts.
+BESIDE = frozenset({"profile", "runqlen", "hardirqs"})
+
+
 @dataclass(slots=True)
 class Results:
     """What the rounds of one command gave."""
@@ -198,8 +202,8 @@ def timed(event: Event) -> float:
     return (time.perf_counter_ns() - began) / EVENTS
 
 
-def run(command: Sequence[str], event: Event, clock: float, results: Results) -> None:
-    """Start the command, count, stop it."""
+def run(command: Sequence[str], event: Event, clock: float, results: Results, least: int) -> None:
+    """Start the command, count, stop it. Raises RuntimeError if its busiest program runs less often than `least`."""
     with contestant(command) as tool:
         with enable_stats():
             started = tool.attached(event)
@@ -209,6 +213,8 @@ def run(command: Sequence[str], event: Event, clock: float, results: Results) ->
         workload = timed(event)
         results.exits.append(tool.stop())
     pairs = [(after[number], old) for number, old in before.items()]
+    if max(runs - old for (runs, _), (old, _) in pairs) < least:
+        raise RuntimeError("does not see these events")
     results.costs.append(sum(ns - old_ns - clock * (runs - old) for (runs, ns), (old, old_ns) in pairs) / EVENTS)
     results.starts.append(started)
     results.peaks.append(tool.peak_mib)
@@ -218,14 +224,14 @@ def run(command: Sequence[str], event: Event, clock: float, results: Results) ->
 def rows_of(name: str, commands: dict[str, list[str]], clock: float, rounds: int) -> Iterator[tuple[str, ...]]:
     """A row for each command that runs here, of the tool of this name."""
     results = {who: Results() for who in commands}
+    least = 0 if name in BESIDE else EVENTS // 2
     with WORKLOADS[name]() as event:
         alone = min(timed(event) for _ in range(rounds))
         for round_ in range(rounds + 1):
             for who in list(results):
                 try:
-                    run(
-                        commands[who], event, clock, Results() if round_ == 0 else results[who]
-                    )  # the first warms caches
+                    kept = results[who] if round_ else Results()  # the first round warms caches
+                    run(commands[who], event, clock, kept, least)
                 except RuntimeError as error:
                     sys.stderr.write(f"{name} of {who}: {error}\n")
                     del results[who]

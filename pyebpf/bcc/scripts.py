@@ -36,6 +36,8 @@ _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
 )
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
+#: What never holds of a function of a file: what it returns is 64 bits without a sign, whatever its type.
+_NEGATIVE = re.compile(r"(?<![\w)])\$?retval\s*(?:<\s*0\b|(?:<=|==|<)\s*-\s*\w+)")
 #: printf's letters by trace's: %K and %U are names of functions.
 _SYMBOLS = {"K": "ksym", "U": "usym"}
 _CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<length>hh|h|ll|l|z|j|t)?(?P<letter>[A-Za-z%])")
@@ -50,13 +52,25 @@ class Entry:
 
 
 class Expressions:
-    """Expressions of one specification, translated; `entries` are those that its entry keeps."""
+    """Expressions of one specification, translated; `entries` are those that its entry keeps.
 
-    def __init__(self, text: str, probe: Probe, number: int) -> None:
+    `result` is the type of what the function returns, if the specification says so.
+    """
+
+    def __init__(self, text: str, probe: Probe, number: int, result: str = "") -> None:
         self._text = text
         self._probe = probe
         self._number = number
+        self._result = result
         self.entries: list[Entry] = []
+
+    def condition(self, expression: str) -> str:
+        """A filter or a predicate, translated."""
+        found = _NEGATIVE.search(expression)
+        if found and self._probe.where and not self._result:
+            words = f"{found[0]} never holds: what a function of a file returns has no sign here, write (int){found[0]}"
+            raise refused(self._text, max(self._text.find(found[0]), 0), words)
+        return self.translated(re.sub(r"\$retval\b", f"{cast(self._result)}$retval", expression))
 
     def translated(self, expression: str, *, at_entry: bool = False) -> str:
         """An expression of bcc's as one of bpftrace's."""
@@ -179,10 +193,11 @@ def distribution_script(
     """A script for specifications of argdist, each with "hist" or "count": the maps are `@spec0`, `@spec1`, …."""
     parts = list(_settings(strings))
     for number, (function, spec) in enumerate(specs):
-        expressions = Expressions(spec.text, spec.probe, number)
+        of_result = (type_ for type_, each in zip(spec.types, spec.expressions, strict=True) if each == "$retval")
+        expressions = Expressions(spec.text, spec.probe, number, next(of_result, ""))
         conditions = [f"pid == {pid}"] if pid is not None else []
         if spec.filter:
-            conditions.append(f"({expressions.translated(spec.filter)})")
+            conditions.append(f"({expressions.condition(spec.filter)})")
         values = [
             _typed(type_, expressions.translated(each))
             for type_, each in zip(spec.types, spec.expressions, strict=True)
@@ -231,7 +246,7 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions) -> str:
         expressions = Expressions(spec.text, spec.probe, number)
         conditions = [f"{name} == {value}" for name, value in (("pid", options.pid), ("tid", options.tid)) if value]
         if spec.predicate:
-            conditions.append(expressions.translated(spec.predicate))
+            conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
         shown = f'"{spec.probe.name}"'
         body = f'printf("{row} {layout}\\n", {", ".join([*values, shown, *given])});'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String
 from pyebpf.dataclass import dataclass
@@ -22,8 +22,8 @@ _SPECIFIER = re.compile(
 #: Bits of an integer by C's length modifier: without one it is an int. All others are words.
 _BITS = {"hh": 8, "h": 16, "": 32}
 _WORD = 64
-#: struct's letters of integers by their bits.
-_LETTERS = {8: "B", 16: "H", 32: "I", 64: "Q"}
+#: struct's codes of integers by their bits.
+_CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +56,25 @@ class Specifier:
         assert isinstance(value, int)
         return self._number(value)
 
-    def python(self, type_: ValueType) -> tuple[str, str] | None:
-        """A specifier of Python's `%` that prints the same, and struct's letter for its operand in memory.
+    def python(self, type_: ValueType, name: str) -> tuple[str, str] | None:
+        """A replacement field of an f-string that prints the same of the variable, and struct's code of its memory.
 
         None if there is none.
         """
-        flags = "-" if self.left else "0" if self.zeros else ""
-        width = str(self.width or "")
+        width, side = str(self.width or ""), "<" if self.left else ">"
         if self.kind == "s" and isinstance(type_, String):
             precision = "" if self.precision is None else f".{self.precision}"
-            return f"%{flags.strip('0')}{width}{precision}s", type_.storage.format
+            return f"{{text({name}):{side}{width}{precision}}}", type_.storage.format
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
-        letter = _LETTERS[8 if self.kind == "c" else _BITS.get(self.length, _WORD)]
+        if self.kind == "c":
+            return f"{{chr({name}):{side}{width}}}", _CODES[8]
+        if self.zeros and not self.left:
+            width, side = f"0{width}", ""  # after a sign
+        code = _CODES[_BITS.get(self.length, _WORD)]
         if self.kind in "di":
-            return f"%{'+' if self.plus else ''}{flags}{width}d", letter.lower()
-        return f"%{flags.strip('0') if self.kind == 'c' else flags}{width}{self.kind}", letter
+            return f"{{{name}:{side}{'+' if self.plus else ''}{width}d}}", code.lower()
+        return f"{{{name}:{side}{width}{self.kind.replace('u', 'd')}}}", code
 
     def _number(self, value: int) -> str:
         bits = _WORD if self.kind == "p" else _BITS.get(self.length, _WORD)
@@ -120,32 +123,29 @@ def texts_of_records(
 ) -> Callable[[Iterable[bytes]], list[str]] | None:
     """Function from records, each the number of its action and values of these types, to their texts.
 
-    It unpacks and formats a record by two calls of C code. None for a format with a specifier that Python has not.
+    It unpacks and formats a record by two calls of C code. None for a format that asks for more.
     """
-    found = [specifier.python(type_) for specifier, type_ in zip(format_.specifiers, types, strict=True)]
-    packed, at = "<", 0
-    template = _escaped(format_.pieces[0])
-    operands = []
-    for number, (each, field, piece) in enumerate(zip(found, layout.fields[1:], format_.pieces[1:], strict=True)):
-        if each is None:
+    packed, at, template = "<", 0, _escaped(format_.pieces[0])
+    parts = zip(format_.specifiers, types, layout.fields[1:], format_.pieces[1:], strict=True)
+    for number, (specifier, type_, field, piece) in enumerate(parts):
+        found = specifier.python(type_, f"v{number}")
+        if found is None:
             return None
-        specifier, letter = each
-        packed += f"{field.offset - at}x{letter}"
-        at = field.offset + Struct(f"<{letter}").size
-        template += specifier + _escaped(piece)
-        operands.append(f"text(v{number})" if letter.endswith("s") else f"v{number}")
+        replacement, code = found
+        packed += f"{field.offset - at}x{code}"
+        at = field.offset + Struct(f"<{code}").size
+        template += replacement + _escaped(piece)
     unpack = Struct(f"{packed}{layout.size - at}x").unpack
-    if not operands:
-        return lambda records: [template % () for _ in records]
-    names = "".join(f"v{number}, " for number in range(len(operands)))
-    source = f"lambda records: [template % ({', '.join(operands)},) for {names} in map(unpack, records)]"
-    scope: dict[str, Any] = {"text": _text, "template": template, "unpack": unpack}
-    made: Callable[[Iterable[bytes]], list[str]] = eval(source, scope)  # noqa: S307 - only numbers get into it
+    names = "".join(f"v{number}, " for number in range(len(types))) or "_"
+    # What the script says gets in as a literal.
+    source = f"lambda records: [f{template!r} for {names} in map(unpack, records)]"
+    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": _text, "unpack": unpack})  # noqa: S307 - as above
     return made
 
 
 def _escaped(piece: str) -> str:
-    return piece.replace("%", "%%")
+    """Text inside an f-string."""
+    return piece.replace("{", "{{").replace("}", "}}")
 
 
 def parse_format(text: str) -> Format:

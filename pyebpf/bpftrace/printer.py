@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.bpftrace.formats import texts_of_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyebpf.bpftrace.events import Action, Events
     from pyebpf.bpftrace.tables import Gathered, Table
@@ -48,10 +48,14 @@ class Printer:
         #: Functions that format many records of an action; None for actions that are carried out one by one.
         self._formats: dict[int, Callable[[Iterable[bytes]], list[str]] | None] = {}
 
-    def texts(self, events: Events, records: Iterable[bytes]) -> Iterator[str]:
+    def texts(self, events: Events, records: Sequence[bytes]) -> Iterator[str]:
         """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
+        if not records:
+            return
         held: list[str] = []
-        for start, group in groupby(records, _start):
+        # Most scripts print by one printf, whose number need not be looked at.
+        groups = groupby(records, _start) if len(events.actions) > 1 else [(b"", records)]
+        for start, group in groups:
             number = int.from_bytes(start, "little")
             action = events.actions[number]
             if number not in self._formats:

@@ -14,6 +14,7 @@ from pyebpf.cli.parser import integer, parse
 from pyebpf.cli.report import UsageError, describe, note
 from pyebpf.cli.run import attached, recorder_of
 from pyebpf.cli.signals import Signals, reader_of
+from pyebpf.cli.stacks import say_why_names_are_missing
 from pyebpf.dataclass import fields, replace
 from pyebpf.errors import CompileError
 from pyebpf.live.feed import Events, Intervals
@@ -187,13 +188,13 @@ class _Run:
             return None if drawn is None else EventHeat(title, date, drawn.field_name().removesuffix("_ns"))
         assert common.interval is not None, "`run_tool` sets one"
         if isinstance(tool, StackTool):
-            return Flames(title, _date, tool.unit)
+            return Flames(title, _date, tool.unit, tool.palette)
         if isinstance(tool, SummaryTool) and not self._columns:
             return IntervalHeat(title, _date, round(common.interval * _SECOND), monotonic_ns())
         return None
 
     def page(self, request: Request) -> Page | None:
-        """What the server answers."""
+        """The answer of the server to a request."""
         if request.name == "":
             return page()
         if request.name == "picture.svg" and self._picture is not None:
@@ -261,6 +262,8 @@ class _Run:
             end = recorder.stamps.now()
             if isinstance(tool, StackTool):
                 assert isinstance(self._picture, Flames), "what stacks are shown as"
+                if done == 1:
+                    say_why_names_are_missing(tracer, collected)
                 self._picture.add(monotonic_ns(), collected)
                 self._redrawn()
             elif isinstance(tool, SummaryTool):

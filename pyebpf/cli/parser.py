@@ -41,6 +41,7 @@ class Common:
     heatmap: str | None = None
     scatter: str | None = None
     bars: str | None = None
+    subsecond: str | None = None
     scale: Literal["log", "linear"] = "log"
     delimited: bool = False
     annotated: bool = False
@@ -54,7 +55,7 @@ class Common:
     @property
     def file(self) -> str | None:
         """The file that is written in place of what is printed."""
-        files = (self.stack_file and self.stack_file[1], self.heatmap, self.scatter, self.bars)
+        files = (self.stack_file and self.stack_file[1], self.heatmap, self.scatter, self.bars, self.subsecond)
         return next((path for path in files if path is not None), None)
 
 
@@ -365,6 +366,8 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         given["duration"] = given.pop("seconds")
     if given.get("record") is None and ("record_size" in given or given.get("overwrite")):
         raise UsageError(parser.prog, "--record-size and --overwrite are about the file of --record FILE")
+    if given.get("record") is not None and isinstance(tool, StackTool):
+        own |= tool.recorded
     given["stack_file"] = one_stack_file(parser.prog, given.pop("stack_files", None), given.get("form"))
     of_stacks = given["stack_file"] is not None or given.get("form") == "folded"
     if given.get("record") is not None and isinstance(tool, SummaryTool) and of_stacks:

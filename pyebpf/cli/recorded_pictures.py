@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.cli.files import write_whole
 from pyebpf.cli.pictures import Events, event_picture, interval_picture
 from pyebpf.cli.report import UsageError
+from pyebpf.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.cli.parser import Common
     from pyebpf.cli.pictures import Picture
+    from pyebpf.output.sink import Sink
+    from pyebpf.output.stacks import Stack
     from pyebpf.output.timestamps import Dates
     from pyebpf.recording.reader import Header
 
@@ -21,6 +25,8 @@ _SECOND = 1_000_000_000  # nanoseconds
 
 def check_picture(header: Header, common: Common) -> None:
     """Raise UsageError for a picture of what a recording does not have."""
+    if common.subsecond is not None and header.kind != "stacks":
+        raise UsageError("pyebpf show", f"--subsecond is for samples of stacks, and {header.tool} has none")
     if common.heatmap is None and common.scatter is None and common.bars is None:
         return
     flag = "--scatter" if common.scatter is not None else "--bars" if common.bars is not None else "--heatmap"
@@ -42,3 +48,24 @@ def recorded_picture(header: Header, common: Common, dates: Dates, now: Callable
         return event_picture(Events(title, header.events.columns, lambda _: now(), date), common)
     # One summary, of all: a column of a second, which stands for as long as it was.
     return interval_picture(title, common, header.interval or _SECOND, header.start, now, date)
+
+
+def write_subsecond(path: str, file: str, stacks: Sequence[Stack], header: Header, dates: Dates, sink: Sink) -> None:
+    """Write the sub-second offset heat map of a recording: a page if the file's name says so, else SVG.
+
+    Raises InvalidValue for stacks without times.
+    """
+    from shlex import quote
+
+    from pyebpf.output.subsecond import subsecond_heat_map, subsecond_page
+
+    total = sum(count for stack in stacks for _, count in stack.times)
+    if stacks and not total:
+        raise InvalidValue("the recording has no times of samples: `pyebpf profile --record` keeps them")
+    title, began = f"pyebpf {header.tool}: {header.tracing}", dates.iso(header.start)[:19].replace("T", " ")
+    if path.endswith((".html", ".htm")):
+        command = f"pyebpf show {quote(file)} --svg out.svg"
+        content = subsecond_page(stacks, header.start, title=title, began=began, command=command)
+    else:
+        content = subsecond_heat_map(stacks, header.start, title=title, began=began)
+    write_whole(path, content, f"{total} samples of {len(stacks)} stacks", sink)

@@ -11,21 +11,24 @@ from pyebpf.cli.drops import note_dropped
 from pyebpf.cli.files import check_file
 from pyebpf.cli.parser import Common, add_stack_files, number, one_stack_file, positive
 from pyebpf.cli.printing import Lines, Summaries, write_dropped
-from pyebpf.cli.recorded_pictures import check_picture, recorded_picture
+from pyebpf.cli.recorded_pictures import check_picture, recorded_picture, write_subsecond
 from pyebpf.cli.report import FAILED, UsageError, note
 from pyebpf.cli.stacks import check_terminal
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest_or_all
+from pyebpf.output.columns import TIME
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 from pyebpf.output.stack_files import Recording
+from pyebpf.output.stacks import first_slot
 from pyebpf.output.timestamps import Dates
 from pyebpf.recording.entries import Dropped, End, Event, Footer, Interval, Stacks, Zone
 from pyebpf.recording.filters import Condition, holds_for
 from pyebpf.recording.reader import Reader
+from pyebpf.recording.recording import bucket_rows, columns_of, metadata, stack_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyebpf.cli.pictures import Picture
     from pyebpf.output.histogram import Histogram
@@ -67,6 +70,8 @@ def parser() -> Parser:
     form.add_argument("--heatmap", metavar="FILE", help="write a heat map over time (SVG); - as above")
     form.add_argument("--scatter", metavar="FILE", help="write a scatter plot of the events (SVG); - as above")
     form.add_argument("--bars", metavar="FILE", help="write histograms side by side (SVG); - as above")
+    form.add_argument("--parquet", metavar="FILE", help="write a Parquet file, by pyarrow; - as above")
+    form.add_argument("--subsecond", metavar="FILE", help="write samples by second and offset in it (.svg, .html)")
     made.add_argument("--scale", choices=("log", "linear"), default="log", help="the scale of these (default: log)")
     form.add_argument("--info", action="store_true", help="print what the file says of itself, and how much it holds")
     add = made.add_argument
@@ -97,7 +102,12 @@ class _Filter:
     @property
     def is_all(self) -> bool:
         """Whether everything is shown."""
-        return not self.conditions and (self.first, self.last) == (float("-inf"), float("inf"))
+        return not self.conditions and self.has_all_times
+
+    @property
+    def has_all_times(self) -> bool:
+        """Whether nothing is left out for its time."""
+        return (self.first, self.last) == (float("-inf"), float("inf"))
 
     def has_time(self, time: int) -> bool:
         """Whether a time is shown."""
@@ -111,6 +121,8 @@ def run_show(arguments: list[str]) -> int:
         conditions = tuple(map(Condition.of, given.where))
     except InvalidValue as error:
         raise UsageError("pyebpf show", f"--where: {error}") from None
+    if given.first is not None and given.last is not None and given.first > given.last:
+        raise UsageError("pyebpf show", f"--from {given.first:g} is later than --to {given.last:g}: nothing is between")
     reader, sink = Reader(given.file), Sink.of(sys.stdout)
     header = reader.header
     _check_names(header, conditions)
@@ -124,8 +136,11 @@ def run_show(arguments: list[str]) -> int:
         note(f"{given.file} begins with part {header.part + 1} of the recording: the parts before it were not kept")
     if given.info:
         _print_info(reader, sink)
+    elif given.parquet is not None:
+        check_file(given.parquet)
+        _write_parquet(given.parquet, reader, _Show(given.file, header, _common(header, given), sink, shown), sink)
     else:
-        _Show(header, _common(header, given), sink, shown).print(reader)
+        _Show(given.file, header, _common(header, given), sink, shown).print(reader)
     if reader.damage:
         note(f"pyebpf show: {visible(reader.damage)}; what stands before it was read")
         return FAILED
@@ -134,7 +149,9 @@ def run_show(arguments: list[str]) -> int:
 
 def _common(header: Header, given: argparse.Namespace) -> Common:
     """The options of the output: those given, else those of the recorded command."""
-    other = given.form or next((name for name in ("info", "heatmap", "scatter", "bars") if getattr(given, name)), None)
+    other = given.form or next(
+        (name for name in ("info", "heatmap", "scatter", "bars", "subsecond", "parquet") if getattr(given, name)), None
+    )
     stack_file = one_stack_file("pyebpf show", given.stack_files, other)
     form = given.form or ("text" if stack_file is not None else header.form)
     if (form == "folded" or stack_file is not None) and header.kind != "stacks":
@@ -150,6 +167,7 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
         heatmap=given.heatmap,
         scatter=given.scatter,
         bars=given.bars,
+        subsecond=given.subsecond,
         scale=given.scale,
     )
     check_picture(header, common)
@@ -161,7 +179,7 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
 
 
 def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
-    """Raise UsageError for a condition about a field that no record has; `_check_labels` does of histograms."""
+    """Raise UsageError for a condition about a field that no record has; `check_labels` does of histograms."""
     tables = [table for table in (header.events, header.summary) if table is not None]
     names = {*_STACK_FIELDS} if header.kind == "stacks" else {name for table in tables for name in table.fields}
     if header.kind == "summary" and header.summary is None:
@@ -176,7 +194,8 @@ def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
 class _Show:
     """Prints entries by the code that prints a tool's records."""
 
-    def __init__(self, header: Header, common: Common, sink: Sink, shown: _Filter) -> None:
+    def __init__(self, file: str, header: Header, common: Common, sink: Sink, shown: _Filter) -> None:
+        self._file = file
         self._header, self._common, self._sink, self._shown = header, common, sink, shown
         self._dates, self._time = Dates(header.zone), 0
         self._labels: set[str] = set()
@@ -204,11 +223,44 @@ class _Show:
         finally:
             self._sink.holds = False
             self._sink.flush()
-        self._check_labels()
+        self.check_labels()
         if self._picture is not None:
             self._picture.write(self._sink)
         if not ended and not reader.damage:
             note("The recording has no end: the tool was killed, runs still, or had no room on its disk")
+
+    def rows(self, reader: Reader) -> Iterator[dict[str, Any]]:
+        """The entries that are to be shown, as dictionaries of one level."""
+        for entry in reader.entries():
+            match entry:
+                case Event(time, values) if self._header.kind == "events":
+                    table = self._header.events
+                    if table is not None and self._shown.has_time(time) and self._wanted(table, values):
+                        yield {TIME: time, **{name: values[slot] for name, slot in table.fields.items()}}
+                case Interval(time, _, items) if self._shown.has_time(time):
+                    for item in self._wanted_items(items):
+                        yield from self._rows_of(time, item)
+                case Stacks(time, items):
+                    for stack in self._wanted_stacks(time, items):
+                        yield stack_row(time, stack)
+
+    def _rows_of(self, time: int, item: Any) -> Iterator[dict[str, Any]]:
+        table = self._header.summary
+        if table is None:
+            yield from bucket_rows(time, item)
+        else:
+            yield {TIME: time, **{name: item[slot] for name, slot in table.fields.items()}}
+
+    def _wanted_stacks(self, time: int, items: list[Stack]) -> list[Stack]:
+        """Those that are to be shown, with what was counted in that time."""
+        shown = self._shown
+        wanted = [each for each in items if holds_for(shown.conditions, _fields_of(each))]
+        if shown.has_all_times or not any(each.times for each in wanted):
+            return wanted if shown.has_time(time) else []
+        # Times count from the beginning of a slot, as in the heat map of them.
+        early = self._header.start - first_slot(self._header.start)
+        within = (each.within(shown.first - early, shown.last - early) for each in wanted)
+        return [each for each in within if each is not None]
 
     def _new_lines(self) -> Lines:
         table = self._header.events
@@ -229,8 +281,9 @@ class _Show:
                     above = None if heading is None else visible(heading)
                     self._interval(time, above, self._wanted_items(items))
             case Stacks(time, items):
-                if shown.has_time(time):
-                    self._stacks(time, [each for each in items if holds_for(shown.conditions, _fields_of(each))])
+                wanted = self._wanted_stacks(time, items)
+                if wanted or shown.has_time(time):
+                    self._stacks(time, wanted)
             case Dropped(time, totals):
                 if shown.has_time(time):
                     if self._common.form == "json":
@@ -266,6 +319,9 @@ class _Show:
 
         self._sink.flush()
         header, common = self._header, self._common
+        if common.subsecond is not None:
+            write_subsecond(common.subsecond, self._file, stacks, header, self._dates, self._sink)
+            return
         recording = Recording(
             name=f"pyebpf {header.tool}",
             title=f"pyebpf {header.tool}: {header.tracing}",
@@ -294,7 +350,7 @@ class _Show:
         self._labels.update(*(item.labels for item in items))
         return [item for item in items if holds_for(self._shown.conditions, _labels_of(item))]
 
-    def _check_labels(self) -> None:
+    def check_labels(self) -> None:
         """Raise UsageError for a condition about a label that no histogram had."""
         if not self._labels:
             return
@@ -304,6 +360,22 @@ class _Show:
                 raise UsageError(
                     "pyebpf show", f"--where: no histogram has {each.name!r}{closest_or_all(each.name, names)}"
                 )
+
+
+def _write_parquet(path: str, reader: Reader, shown: _Show, sink: Sink) -> None:
+    """Write the records that are to be shown. Raises InvalidValue without pyarrow."""
+    from io import BytesIO
+
+    from pyebpf.cli.files import write_whole
+    from pyebpf.recording.frames import write_parquet
+
+    made = BytesIO()
+    try:
+        count = write_parquet(lambda: shown.rows(reader), columns_of(reader.header), made, metadata(reader.header))
+    except ImportError as error:
+        raise InvalidValue(f"--parquet: {error}") from None
+    shown.check_labels()
+    write_whole(path, made.getvalue(), f"{count} rows", sink)
 
 
 def _fields(table: Table | None) -> Mapping[str, int]:

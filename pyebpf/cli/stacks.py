@@ -87,7 +87,7 @@ def _print(
     recorder: Unrecorded,
 ) -> None:
     duration = time.monotonic_ns() - began.monotonic
-    _say_why_names_are_missing(tracer, stacks)
+    say_why_names_are_missing(tracer, stacks)
     end = recorder.stamps.now()
     recorder.stacks(end, stacks)
     recording = Recording(
@@ -120,7 +120,7 @@ def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: 
     write_whole(path, STACK_FILES[form].write(stacks, recording), summary, sink)
 
 
-def _say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
+def say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
     """A note, if there are frames of the kernel and none of them has a name."""
     frames = [frame for stack in stacks for frame in stack.kernel or ()]
     if frames and all(frame.module == "" for frame in frames) and tracer.stacks.hidden:

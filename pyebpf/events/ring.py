@@ -147,5 +147,5 @@ def _whole(data: memoryview, _length: int) -> list[bytes]:
 
 
 def _copies(data: memoryview, length: int) -> list[bytes]:
-    step = stride(length)
-    return [bytes(data[at : at + length]) for at in range(BPF_RINGBUF_HDR_SZ, len(data), step)]
+    step, whole = stride(length), bytes(data)
+    return [whole[at : at + length] for at in range(BPF_RINGBUF_HDR_SZ, len(whole), step)]

@@ -12,6 +12,7 @@ import os
 import selectors
 import socket
 from contextlib import suppress
+from math import inf
 from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -59,7 +60,7 @@ class Limits:
     # At the end: in which viewers have taken all events, in which answers are there, and the next request begins.
     last_events_time: float = 1.0
     last_answer_time: float = 5.0
-    grace: float = 0.3
+    grace: float = 0.4
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,9 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._ending = False
-        self._ended_at = 0.0
+        self._ended_at = self._grace = 0.0
         self._paused_until = 0.0
+        self._last_viewer = -inf
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
         self._thread = Thread(target=self._run, name="pyebpf-live", daemon=True)
@@ -123,8 +125,11 @@ class Server:
     def close(self) -> None:
         """Let viewers have what there is to have, within bounds, and close everything."""
         self._ended_at = monotonic()
+        # A page that was told the end has let its events go.
+        is_watched = self.viewers or self._ended_at - self._last_viewer < 1.0
+        self._grace = self._limits.grace if is_watched else 0.0
         self._ending = True
-        if self._thread.ident is not None:
+        if self._thread.is_alive():
             self._wake()
             self._thread.join()
         self._hub.wake = lambda: None
@@ -166,7 +171,7 @@ class Server:
             if self._ending:
                 idle_since = None if self._is_busy(now - self._ended_at) else idle_since or now
                 # Whoever was told the end may ask for the last picture.
-                if idle_since is not None and now - idle_since >= (limits.grace if self.viewers else 0.0):
+                if idle_since is not None and now - idle_since >= self._grace:
                     return
 
     def _is_busy(self, waited: float) -> bool:
@@ -261,7 +266,10 @@ class Server:
         return parse(bytes(request[: end + 4]), self.port, self.token)
 
     def _found(self, asked: Request) -> Page:
-        page = self._page(asked)
+        try:
+            page = self._page(asked)
+        except Exception as error:  # a picture that cannot be drawn is no reason to leave all viewers
+            raise Refused(500, f"Internal Server Error: {type(error).__name__}") from error
         if page is None:
             raise Refused(404, "Not Found")
         return page
@@ -324,6 +332,8 @@ class Server:
         if self._connections.pop(connection.socket.fileno(), None) is None:
             return
         connection.left = memoryview(b"")
+        if connection.state == "events":
+            self._last_viewer = monotonic()
         self._selector.unregister(connection.socket)
         connection.socket.close()
 

@@ -20,6 +20,13 @@ _JIT = "[jit]"
 Kind = Literal["user", "kernel", "jit", "mark"]
 #: The name of the box between a stack and a further part.
 BETWEEN_PARTS = "--"
+#: Nanoseconds that samples of one time are apart at most: a second has 50 slots.
+SLOT = 20_000_000
+
+
+def first_slot(start: int) -> int:
+    """The beginning of the slot of a time: those of a recording count from that of its start."""
+    return start - start % SLOT
 
 
 class Frame(Protocol):
@@ -52,7 +59,8 @@ class Stack(Record):
     Frames are the innermost first. `user` and `kernel` are None where they were not asked for, empty where there is
     no such stack; `pid` is None if processes are not told apart. `parts` are further stacks, the nearest first: who
     woke this thread, who woke that one. In folded lines and flame graphs they come on top, the innermost frame first,
-    so that both ends of a wakeup meet.
+    so that both ends of a wakeup meet. `times` are those of samples, where they were kept: each time at which a slot of
+    SLOT nanoseconds begins, since 1970, with how often this stack was seen in it.
     """
 
     count: int
@@ -61,6 +69,13 @@ class Stack(Record):
     user: tuple[Frame, ...] | None = None
     kernel: tuple[Frame, ...] | None = None
     parts: tuple[StackPart, ...] = ()
+    times: tuple[tuple[int, int], ...] = ()
+
+    def within(self, first: float, last: float) -> Stack | None:
+        """The part of what was counted from one time to another, to the nearest slots; None if there is none."""
+        kept = tuple((time, count) for time, count in self.times if first <= time + SLOT // 2 < last)
+        total = sum(count for _, count in kept)
+        return replace(self, count=total, times=kept) if total else None
 
 
 def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> tuple[str, ...]:

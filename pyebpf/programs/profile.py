@@ -9,19 +9,25 @@ Overhead: 4 us a sample: at 49 Hz, 0.02% of each processor.
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from pyebpf import BPF, cpu, u64
+from pyebpf import BPF, cpu, now, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._thread_stacks import (
     StackChoice,
-    ThreadStacks,
     counted,
     here,
+    key_of,
     pids_option,
     stack_storage_option,
 )
-from pyebpf.tool import Example, StackTool, cgroup_option, dataclass, flag, option, tid_option
+from pyebpf.programs._timed_stacks import sample_of, timed
+from pyebpf.python_stacks import python_option, python_stacks_for
+from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option, tid_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Options(StackChoice):
     user: bool = flag("-U", "--user", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
+    times: bool = flag("--times", help="keep the time of each sample, as --record does")
+    python: bool = python_option()
     stack_storage_size: int = stack_storage_option()
 
 
@@ -53,7 +61,12 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.max_stacks = options.stack_storage_size
-    counts = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size)
+    python = python_stacks_for(bpf, options)
+    sample = sample_of(python)
+    if options.times:
+        samples = bpf.ringbuf(sample, size=4 << 20, name="samples")
+    else:
+        counts = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="counts")
 
     # Of one process only itself is interrupted.
     alone = options.pid[0] if len(options.pid) == 1 else -1
@@ -68,9 +81,23 @@ def build(options: Options) -> BPF:
             return
         if options.cpu is not None and cpu() != options.cpu:
             return
-        counts[here(options)] += 1
+        if options.times:
+            samples.emit(sample(time=now(), thread=here(options, python)))
+        else:
+            counts[here(options, python)] += 1
 
     return bpf
+
+
+def collect(bpf: BPF, options: Options, stop: Stop) -> Iterator[Stack]:
+    """The stacks until the stop, the most frequent first."""
+    return (timed if options.times else counted)(bpf, options, stop)
+
+
+def reset(bpf: BPF) -> None:
+    """Drop what was counted before all processors were."""
+    if any(each.name == "counts" for each in bpf.maps):
+        bpf["counts"].interval()
 
 
 TOOL = StackTool(
@@ -79,17 +106,24 @@ TOOL = StackTool(
     tracing="stacks of what runs on the processors",
     options=Options,
     build=build,
-    drop_labels={"counts": "samples of other stacks"},
-    collect=counted,
+    drop_labels={
+        "counts": "samples of other stacks",
+        "samples": "samples",
+        "python_calls": "calls of Python's functions",
+    },
+    collect=collect,
     period=lambda options: 1_000_000_000 // options.frequency,
-    reset=lambda bpf: bpf["counts"].interval(),
+    reset=reset,
+    recorded={"times": True},
     examples=(
         Example("profile 10", "all processes, for ten seconds"),
         Example("profile -F 99 -p 181 30", "process 181, more often"),
         Example("profile --svg out.svg 30", "a flame graph"),
+        Example("profile --record cpu.rec 30", "with times, for `pyebpf show`"),
         Example("profile --pprof out.pb.gz 30", "for `go tool pprof`"),
         Example("profile -af 5", "folded, the kernel's functions marked"),
         Example("profile -K -I -C 0 5", "the kernel on processor 0, idle or not"),
+        Example("profile --python -p 181 10", "with the names of Python's functions"),
         Example("profile -U -L 182 -f", "a thread's own stacks, until Ctrl-C"),
     ),
 )

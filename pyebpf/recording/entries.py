@@ -7,6 +7,7 @@
     ["stacks", time, count]                               as many of the kind after the next follow
     ["frame", name, module]                               the next function; they are numbered from 0
     ["stack", count, comm, pid, user, kernel, parts]      frames by numbers; parts: [name, comm, pid, user, kernel] each
+                                                          and, if they are known, the slots of the samples behind them
     ["dropped", time, totals]                             what was dropped so far, by reason
     ["zone", seconds]                                     times from here on are shown so far east of UTC
     ["footer", lines]                                     text below the last summary
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, field
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
-from pyebpf.output.stacks import Stack, StackPart
+from pyebpf.output.stacks import SLOT, Stack, StackPart
 from pyebpf.recording.values import PLAIN, decoded, encoded
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 #: Rows, histograms, stacks of one interval; decompressed bytes that these may take; functions of its stacks.
 MAX_ITEMS, MAX_GROUP, MAX_FRAMES = 1 << 18, 64 << 20, 1 << 20
 _MAX_TIME, _MAX_COUNT, _MAX_SUM = 1 << 63, 1 << 64, 1 << 127
+#: Times of one stack.
+MAX_SLOTS = 1 << 22
 _MAX_BUCKETS, _MAX_DEPTH, _MAX_PARTS = 1 << 16, 1 << 10, 64
 _DAY = 86_400
 
@@ -131,7 +134,18 @@ def stack_entries(stack: Stack, frames: dict[tuple[str, str], int]) -> Iterator[
     for one in own:
         yield from numbers(one.user)
         yield from numbers(one.kernel)
-    yield ["stack", stack.count, *described(stack), [[part.name, *described(part)] for part in stack.parts]]
+    parts = [[part.name, *described(part)] for part in stack.parts]
+    times = [_slots(stack.times)] if stack.times else []
+    yield ["stack", stack.count, *described(stack), parts, *times]
+
+
+def _slots(times: Sequence[tuple[int, int]]) -> list[int]:
+    """Times as the numbers of their slots, each less that before, and each with its count."""
+    found, before = [], 0
+    for time, count in sorted(times):
+        found += [time // SLOT - before, count]
+        before = time // SLOT
+    return found
 
 
 class Decoder:
@@ -199,13 +213,19 @@ class Decoder:
         return tuple([value if type(value) in PLAIN else decoded(value) for value in values])
 
     def _stack(self, rest: list[Any]) -> Stack:
-        count, comm, pid, user, kernel, parts = rest
+        count, comm, pid, user, kernel, parts, *times = rest
         made = []
         for part in _list(parts, _MAX_PARTS):
             name, other, number, *sides = part
             made.append(StackPart(_name(name), _text(other), _pid(number), *map(self._side, _list(sides, 2, 2))))
         return Stack(
-            _integer(count, _MAX_COUNT), _text(comm), _pid(pid), self._side(user), self._side(kernel), tuple(made)
+            _integer(count, _MAX_COUNT),
+            _text(comm),
+            _pid(pid),
+            self._side(user),
+            self._side(kernel),
+            tuple(made),
+            _times(*times) if times else (),
         )
 
     def _side(self, numbers: Any) -> tuple[Frame, ...] | None:
@@ -213,6 +233,16 @@ class Decoder:
             return None
         frames = self._frames
         return tuple([frames[_integer(number, len(frames) - 1)] for number in _list(numbers, _MAX_DEPTH)])
+
+
+def _times(slots: Any) -> tuple[tuple[int, int], ...]:
+    """The times of samples, of what `_slots` made."""
+    found, slot = [], 0
+    numbers = _list(slots, 2 * MAX_SLOTS)
+    for after, count in zip(numbers[::2], numbers[1::2], strict=True):
+        slot += _integer(after, _MAX_TIME // SLOT)
+        found.append((_integer(slot * SLOT, _MAX_TIME), _integer(count, _MAX_COUNT)))
+    return tuple(found)
 
 
 def _histogram(rest: list[Any]) -> Histogram:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections import namedtuple
 from datetime import datetime, timedelta, timezone
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.output.columns import TIME
 from pyebpf.output.histogram import Histogram
 from pyebpf.output.stacks import names
 from pyebpf.recording.entries import Dropped, End, Event, Interval, Stacks
+from pyebpf.recording.frames import pandas_frame, polars_frame, write_parquet
 from pyebpf.recording.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyebpf.output.stacks import Stack
+    from pyebpf.recording.reader import Header
     from pyebpf.recording.tables import Table
-
-#: Nanoseconds since 1970: the type of times in frames.
-_DATES = "datetime64[ns]"
 
 
 def open_recording(path: str) -> Recording:
@@ -102,30 +100,30 @@ class Recording:
         elif self.kind == "stacks":
             for entry in self._entries():
                 if isinstance(entry, Stacks):
-                    yield from (_stack_row(entry.time, stack) for stack in entry.items)
+                    yield from (stack_row(entry.time, stack) for stack in entry.items)
         else:
             for interval in self.intervals():
                 for item in interval.items:
                     if isinstance(item, Histogram):
-                        yield from _bucket_rows(interval.time, item)
+                        yield from bucket_rows(interval.time, item)
                     else:
                         yield item._asdict()
 
     def pandas(self) -> Any:
         """The `rows` as a pandas.DataFrame, times as datetime64[ns]. Raises ImportError without pandas."""
-        pandas = import_module("pandas")
-        frame = pandas.DataFrame(list(self.rows()))
-        if TIME in frame:
-            frame[TIME] = frame[TIME].astype(_DATES)
-        return frame
+        return pandas_frame(self.rows, self._columns)
 
     def polars(self) -> Any:
         """The `rows` as a polars.DataFrame, times as Datetime in nanoseconds. Raises ImportError without polars."""
-        polars = import_module("polars")
-        frame = polars.DataFrame(list(self.rows()), infer_schema_length=None)
-        if TIME in frame.columns:
-            frame = frame.with_columns(polars.col(TIME).cast(polars.Datetime("ns")))
-        return frame
+        return polars_frame(self.rows, self._columns)
+
+    def parquet(self, path: str) -> None:
+        """Write the `rows` to a Parquet file, times with nanoseconds in UTC. Raises ImportError without pyarrow."""
+        write_parquet(self.rows, self._columns, path, metadata(self._reader.header))
+
+    @property
+    def _columns(self) -> Sequence[str]:
+        return columns_of(self._reader.header)
 
     def _entries(self) -> Iterator[Any]:
         for entry in self._reader.entries():
@@ -149,12 +147,27 @@ def _maker(name: str, table: Table) -> Callable[[int, tuple[Any, ...]], Any]:
     return lambda time, values: made(time, *[values[slot] for slot in slots])
 
 
-def _bucket_rows(time: int, histogram: Histogram) -> Iterator[dict[str, Any]]:
+def columns_of(header: Header) -> Sequence[str]:
+    """The columns that rows of a recording have in any case."""
+    if header.kind == "stacks":
+        return (TIME, "comm", "pid", "count", "stack")
+    table = header.events if header.kind == "events" else header.summary
+    return (TIME,) if table is None else (TIME, *table.fields)
+
+
+def metadata(header: Header) -> dict[str, str]:
+    """The metadata of a Parquet file: of which command, and on what it ran."""
+    return {"command": " ".join(["pyebpf", header.tool, *header.arguments]), "kernel": header.kernel}
+
+
+def bucket_rows(time: int, histogram: Histogram) -> Iterator[dict[str, Any]]:
+    """A row for each bucket, with what the histogram is of."""
     for bucket in histogram.rows():
         own = {"unit": histogram.unit, "low": bucket.low, "high": bucket.high, "count": bucket.count}
         yield {TIME: time, **histogram.labels, **own}
 
 
-def _stack_row(time: int, stack: Stack) -> dict[str, Any]:
+def stack_row(time: int, stack: Stack) -> dict[str, Any]:
+    """A row with a folded stack."""
     _, *frames = names(stack)
     return {TIME: time, "comm": stack.comm, "pid": stack.pid, "count": stack.count, "stack": ";".join(frames)}

@@ -45,7 +45,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
-from pyebpf.output.stacks import Stack, StackPart
+from pyebpf.output.stacks import SLOT, Stack, StackPart
 from pyebpf.tool.columns import ends_columns
 from pyebpf.tool.options import (
     DeviceOptions,
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KERNEL_STACK",
+    "SLOT",
     "USER_STACK",
     "Bucket",
     "Column",
@@ -478,12 +479,13 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
 
     `unit` is what counts are of: "samples", "us", "bytes". `period` gives the nanoseconds from one sample to the next,
     for tools that sample. `palette` has the colours of flame graphs: of what runs, "samples"; of what is blocked,
-    "off-cpu"; of who wakes, "wakeups".
+    "off-cpu"; of who wakes, "wakeups". `recorded` are options that `--record` sets, such as to keep times.
     """
 
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
     unit: str = "samples"
     palette: Palette = "samples"
+    recorded: Mapping[str, object] = field(default_factory=dict)
     period: Callable[[Options], int] | None = None
 
     def reader(self, tracer: Built, options: Options) -> Stacks:

@@ -17,8 +17,11 @@ COUNTED = {
     "p::tcp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size):size_t:size": (
         "kprobe:tcp_sendmsg { @spec0[((size_t)(((size_t)arg2)))] = count(); }"
     ),
+    "r:c:kill(int pid):int:$retval:$retval<0": (
+        "uretprobe:c:kill { if (((int)retval<0)) { @spec0[((int)(retval))] = count(); } }"
+    ),
     "r::tcp_recvmsg():int:$retval:$retval>0": (
-        "kretprobe:tcp_recvmsg { if ((retval>0)) { @spec0[((int)(retval))] = count(); } }"
+        "kretprobe:tcp_recvmsg { if (((int)retval>0)) { @spec0[((int)(retval))] = count(); } }"
     ),
     "p:c:write(int fd):int:fd#files": "uprobe:c:write { @spec0[((int)(((int)arg0)))] = count(); }",
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
@@ -82,6 +85,8 @@ REFUSED = {
     "p::f():int:)": ("this ) closes nothing", ")"),
 }
 REFUSED_TRACES = {
+    'r:c:kill (retval < 0) "x"': ("retval < 0 never holds", "r"),
+    'r:c:kill (arg2 > 0 && retval == -1) "x"': ("write (int)retval == -1", "r"),
     'f "%d"': ("no value is left for %d", '"'),
     'f "x", arg1': ("nothing prints this value", "a"),
     'f "%d",': ("an expression is missing here", ""),
@@ -128,7 +133,7 @@ def test_several_and_options():
     ]
     assert specs[0][1].label == "bytes"
     assert probes(distribution_script(specs, pid=7)).splitlines() == [
-        "kretprobe:f { if (pid == 7 && (retval>0)) { @spec0 = hist(((int)(retval))); } }",
+        "kretprobe:f { if (pid == 7 && ((int)retval>0)) { @spec0 = hist(((int)(retval))); } }",
         "kprobe:g { if (pid == 7) { @spec1 = count(); } }",
     ]
     options = TraceOptions(pid=7, tid=8, time=True, cpu=True, kernel_stack=True, user_stack=True, most=3, strings=200)

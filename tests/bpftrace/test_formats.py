@@ -25,7 +25,7 @@ def specifiers(draw: st.DrawFn) -> tuple[str, int]:
     return f"%{flags}{width}{length}{draw(st.sampled_from('diuxXc'))}", draw(st.integers(0, 1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(specifiers(), st.sampled_from(["", " ", "%%", "é {}\n"])), max_size=4),
     st.lists(st.tuples(WORDS, TEXTS), min_size=4, max_size=4),

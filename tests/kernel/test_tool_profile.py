@@ -11,7 +11,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from pyebpf import open_recording
 from pyebpf.errors import NotFound
+from pyebpf.output.stacks import SLOT
 from pyebpf.programs import profile
 from tests.support.cgroups import cgroup
 from tests.support.command import pyebpf, running
@@ -147,7 +149,7 @@ def test_the_kernels_functions(spinner):
     stacks = parse_folded(kernel.out.splitlines())
     assert sum(count for stack, count in stacks.items() if "vfs_read" in stack) > 0.8 * sum(stacks.values())
     assert not any("main" in stack for stack in stacks)
-    assert {tuple(record) for record in user.objects()} == {("time", "comm", "pid", "user", "count")}
+    assert {tuple(record) for record in user.objects()} == {("time", "comm", "pid", "user", "cut", "count")}
     assert {record["pid"] for record in user.objects()} == {spinner.pid}
 
 
@@ -196,6 +198,33 @@ def test_as_a_library(spinner):
         (path,) = {stack.user[0].module for stack in stacks if stack.user and stack.user[0].name == "spin_inner"}
         assert path.endswith("/spinner")
         assert sum(stack.count for stack in collect(0.05)) <= 2
+
+
+def test_the_times_of_samples(spinner, tmp_path):
+    """A recording has them: a flame graph of the time of one function has nothing of the other's."""
+    path = tmp_path / "cpu.rec"
+    with running("profile", "-F", str(FREQUENCY), "-p", str(spinner.pid), "-f", "--record", str(path)) as command:
+        began = time.time_ns()
+        spinner.tell("s", SECONDS)
+        between = time.time_ns()
+        spinner.tell("r", SECONDS)
+        command.stop()
+    recording = open_recording(str(path))
+    stacks = list(recording.stacks())
+    assert sum(stack.count for stack in stacks) == sum(parse_folded(command.out.splitlines()).values())
+    assert recording.dropped == {}
+    assert all(sum(count for _, count in stack.times) == stack.count for stack in stacks)
+    first = [found for stack in stacks if (found := stack.within(began, between - SLOT)) is not None]
+    later = [found for stack in stacks if (found := stack.within(between + SLOT, between + 60 * 10**9)) is not None]
+    for part, own, other in ((first, "spin_inner", "vfs_read"), (later, "vfs_read", "spin_inner")):
+        counts = {
+            name: sum(each.count for each in part if name in {frame.label for frame in (*each.user, *each.kernel)})
+            for name in (own, other)
+        }
+        assert counts[own] > 0.5 * FREQUENCY * SECONDS
+        assert counts[other] == 0
+    done = pyebpf("show", str(path), "--subsecond", "-")
+    assert f">{sum(stack.count for stack in stacks):,} samples, columns of 1 s" in done.stdout
 
 
 @pytest.mark.parametrize(

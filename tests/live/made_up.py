@@ -19,6 +19,7 @@ class Tracer(pyebpf.tool.Tracer):
         self.options = options
         self.stacks = self
         self.given_up = {}
+        self.hidden = ""
 
     def __enter__(self):
         return self

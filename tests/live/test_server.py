@@ -285,3 +285,30 @@ def test_bytes_of_any_kind_end_in_an_answer_or_a_close():
         ):
             assert answer(server, data)[0][0] == "HTTP/1.1 400 Bad Request"
         assert answer(server, request(server))[1] == CONTENT
+
+
+def test_a_picture_that_cannot_be_drawn_is_500_and_no_more():
+    """The next request is answered."""
+
+    def page(request):
+        return 1 // 0 if request.name else Page("text/html", CONTENT, "default-src 'none'")
+
+    with Server(Hub({}), page) as server:
+        assert answer(server, request(server, "x"))[0][0] == "HTTP/1.1 500 Internal Server Error: ZeroDivisionError"
+        assert answer(server, request(server))[1] == CONTENT
+
+
+def test_who_was_told_the_end_may_ask_for_the_last_picture(stack):
+    """Though it has let the events go."""
+    with serving(grace=5.0, last_answer_time=5.0) as (hub, server):
+        file = viewer(server, stack)
+        until(lambda: server.viewers == 1)
+        hub.tell("end", reason="signal")
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        found = messages(file)
+        assert [next(found)[0] for _ in range(2)] == ["state", "end"]
+        file.close()
+        assert answer(server, request(server))[1] == CONTENT
+        server._grace = 0.0
+        closing.join()

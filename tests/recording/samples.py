@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.output.columns import Column
 from pyebpf.output.histogram import log2
-from pyebpf.output.stacks import Stack, StackPart
+from pyebpf.output.stacks import SLOT, Stack, StackPart
 from pyebpf.recording.entries import Frame, histogram_entry, stack_entries
 from pyebpf.recording.tables import Extraction
 from pyebpf.recording.writer import Writer
@@ -76,7 +76,8 @@ def entries(kind: str) -> Iterator[list[Any]]:
         main, call, frames = Frame("main", "/bin/a"), Frame("do_syscall_64", "kernel"), {}
         yield ["stacks", at, 2]
         yield from stack_entries(Stack(7, "a", 42, (main,), (call,), (StackPart("waker", "b", 5, (main,)),)), frames)
-        yield from stack_entries(Stack(3, "b", None, None, (call,)), frames)
+        times = ((START, 1), (START + 2 * SLOT, 2))
+        yield from stack_entries(Stack(3, "b", None, None, (call,), times=times), frames)
     yield ["dropped", at, {"ring buffer full": 23}]
     yield ["zone", -3600]
     yield ["footer", ["", "the end"]]

@@ -23,7 +23,7 @@ from pyebpf.cli.run import run_tool
 from pyebpf.cli.show import run_show
 from pyebpf.dataclass import replace
 from pyebpf.output.histogram import Histogram
-from pyebpf.output.stacks import Stack, StackPart
+from pyebpf.output.stacks import SLOT, Stack, StackPart
 from pyebpf.recording.entries import Frame
 from pyebpf.tool import Column, StackTool, SummaryTool, dataclass, flag
 
@@ -220,45 +220,6 @@ def test_records_in_python(record):
     assert [each["stack"] for each in pyebpf.open_recording(str(path)).rows()][2] == "main"
 
 
-def test_frames_ask_for_their_library_only_when_they_are_made(record, monkeypatch):
-    """The rows go to it as they are, and times become its dates."""
-    _, path = record("counts", "vda", "0.01", "1")
-
-    class Frame(dict):
-        columns = ("time",)
-
-        def with_columns(self, column):
-            return {**self, "cast": column}
-
-    class Column:
-        def __init__(self, name):
-            self.name = name
-
-        def cast(self, kind):
-            return self.name, kind
-
-        def astype(self, kind):
-            return self.name, kind
-
-    class Library:
-        Datetime, col = staticmethod(lambda unit: f"date in {unit}"), Column
-
-        @staticmethod
-        def DataFrame(rows, infer_schema_length=0):  # noqa: ARG004, N802 - as it is called there
-            return Frame(time=Column("time"), rows=rows)
-
-    recording = pyebpf.open_recording(str(path))
-    for name in ("pandas", "polars"):
-        monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(ImportError):
-            getattr(recording, name)()
-        monkeypatch.setitem(sys.modules, name, Library)
-    pandas, polars = recording.pandas(), recording.polars()
-    assert [(row["syscall"], row["count"]) for row in pandas["rows"]] == [("read", 17), ("openat", 5)]
-    assert pandas["time"] == ("time", "datetime64[ns]")
-    assert polars["cast"] == ("time", "date in ns")
-
-
 @pytest.mark.parametrize(
     ("command", "conditions", "found"),
     [
@@ -307,6 +268,7 @@ def test_conditions_about_labels_of_histograms(record, show):
         (["--heatmap", "-"], "--heatmap has nothing to draw: events recorded no times for it"),
         (["--scatter", "-", "--json"], "argument --json: not allowed with argument --scatter"),
         (["--from", "x"], "'x' is not a number"),
+        (["--from", "5", "--to", "3"], "--from 5 is later than --to 3"),
     ],
 )
 def test_wrong_usage(record, show, arguments, message):
@@ -345,6 +307,47 @@ def test_histograms_side_by_side(record, show):
     _, path = record("events", "-d", "0.01", "--overwrite")
     status, _, err = show(path, "--bars", "-")
     assert (status, "--bars has nothing to draw" in err) == (2, True)
+
+
+def timed(tool):
+    """The stack tool with times: its first stack was seen in the first and third second, its second in the second."""
+
+    def collect(tracer, options, stop):
+        start = time.time_ns()
+        first, second, other = tool.collect(tracer, options, stop)
+        yield replace(first, times=((start // SLOT * SLOT, 3), (start // SLOT * SLOT + 2 * 10**9, 4)))
+        yield replace(second, times=((start // SLOT * SLOT + 10**9, 11),))
+        yield other
+
+    return replace(tool, collect=collect)
+
+
+def test_stacks_of_a_part_of_the_time(tools, record, show):
+    """Those that were sampled then; the sub-second offset heat map as SVG and as a page."""
+    tools["stacks"] = timed(tools["stacks"])
+    _, path = record("stacks", "0.01")
+    assert show(path, "-f")[1].count("\n") == 3
+    assert show(path, "-f", "--from", "0.9", "--to", "1.5")[1] == "b\\xff;do_syscall_64;do_syscall_64 11\n"
+    assert [line.split()[-1] for line in show(path, "-f", "--to", "0.5")[1].splitlines()] == ["3"]
+    assert [line.split()[-1] for line in show(path, "-f", "--from", "0.5")[1].splitlines()] == ["11", "4"]
+    status, out, err = show(path, "--subsecond", "-")
+    assert (status, err) == (0, "")
+    assert re.search(r">18 samples, columns of 1 s, from 20", out)
+    page = path.with_name("page.html")
+    status, out, err = show(path, "--subsecond", str(page), "--where", "comm == a")
+    assert (status, out, err) == (0, "", f"{page}: 7 samples of 2 stacks\n")
+    assert "pyebpf show " in page.read_text()
+
+
+def test_samples_without_times(record, show):
+    """A recording without times has no such picture, nor has one of events."""
+    _, path = record("stacks", "0.01")
+    status, out, err = show(path, "--subsecond", "-")
+    assert (status, out) == (1, "")
+    assert "the recording has no times of samples: `pyebpf profile --record` keeps them" in err
+    _, path = record("events", "-d", "0.01", "--overwrite")
+    status, _, err = show(path, "--subsecond", "-")
+    assert (status, "--subsecond is for samples of stacks" in err) == (2, True)
 
 
 def test_a_part_of_the_time(record, show):

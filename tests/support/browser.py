@@ -82,7 +82,9 @@ class Browser:
             self.errors.append(message["params"])
 
     def open(self, address):
+        """Go to an address, and wait until the page is there."""
         self._call("Page.navigate", url=address)
+        self.until(f"location.href === {json.dumps(address)} && document.readyState === 'complete'")
 
     def run(self, script):
         """The value of an expression."""
