@@ -59,7 +59,7 @@ class Shown:
         return found[-top:] if top else found
 
     def nothing(self) -> dict[Any, Any]:
-        """What `print` shows of a map without keys that nothing was assigned to: a zero; of others no entries."""
+        """The entries that `print` shows of a map without any: a zero of one that has no keys, none of others."""
         return {}
 
     def entry_lines(self, key: object, names: Names) -> Iterator[str]:
