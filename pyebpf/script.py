@@ -73,6 +73,22 @@ class Script(BPF):
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
 
+    def kernel_changes(self, target: Target | None = None) -> list[str]:
+        """Lines on what the script takes for granted and this kernel, or `target`, has otherwise, each at its place.
+
+        Arguments by number that BTF has other types for, functions and members that are gone, structs of the script's
+        own. Such a script may be compiled all the same, and then reads something else than its author meant.
+        """
+        from pyebpf.bpftrace.changes import changes
+        from pyebpf.runtime.loaded import Loaded
+
+        parsed = self._script.script
+        chosen = self._target if target is None else target
+        if chosen is not None:
+            return changes(parsed.program, parsed.structs, chosen)
+        with Loaded() as loaded:
+            return changes(parsed.program, parsed.structs, loaded.target())
+
     def output(
         self,
         stop: Callable[[], bool] = lambda: False,
@@ -98,8 +114,7 @@ class Script(BPF):
             begun = [*self._printed(printer, 0.0)]
             if printer.status is None:
                 self.attach()
-            count = len(self._script.begins) + len(self._script.ends) + len(self._script.attached)
-            attached(count)
+            attached(len(self._script.begins) + len(self._script.ends) + len(self.attachments))
             yield from begun
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.cli.signals import until_signal
 from pyebpf.errors import PyebpfError
+from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -166,6 +167,8 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             settings=_outer_settings(),
         )
         script.warns = not given.get("unwarned")
+        for line in script.kernel_changes():
+            note("\n".join(map(visible, line.split("\n"))))
         if given.get("dump"):
             return dump(script)
         if given.get("dry"):
@@ -233,6 +236,7 @@ def print_output(
 
     sink = text_sink(stream)
     sink.holds = held
+    script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
 
     def attached(count: int) -> None:
         if not quiet:

@@ -35,7 +35,7 @@ _DEPTH = 127
 #: The module of frames that an interpreter's own chain gave: it ends where the thread began to run Python.
 PYTHON = "[python]"
 _ADVICE = (
-    (re.compile(r"(lib)?python\d?[\w.]*"), "python -X perf, of a Python that was built so"),
+    (re.compile(r"(lib)?python\d?[\w.]*"), "profile, offcputime and stackcount have --python"),
     (re.compile(r"libjvm\.so"), "java -XX:+PreserveFramePointer"),
 )
 _GENERAL = "build with -fno-omit-frame-pointer"
@@ -101,6 +101,6 @@ def _file(frame: Frame) -> str:
 
 
 def _advice(frames: Sequence[Frame]) -> Iterator[str]:
-    """What helps with the interpreters that a stack has passed through."""
+    """Advice for the interpreters that a stack has passed through."""
     files = {_file(frame) for frame in frames}
     return (text for pattern, text in _ADVICE if any(pattern.fullmatch(file) for file in files))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pyebpf import InvalidValue
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._scheduler import TASK_DEAD, state
-from pyebpf.programs._thread_stacks import StackChoice, ThreadStacks, here, pids_option, stack_storage_option
+from pyebpf.programs._thread_stacks import StackChoice, ThreadStacks, here, pids_option, stack_storage_option, wait
 from pyebpf.tool import cgroup_option, dataclass, flag, option, tid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf import BPF, KernelObject
+    from pyebpf.python_stacks import PythonStacks
     from pyebpf.tool import Stop
 
 #: include/linux/sched.h: a thread of the kernel.
@@ -98,14 +99,14 @@ class OffCpu:
             return False
         return self.options.maximum is None or elapsed < (self.options.maximum + 1) * 1000
 
-    def here(self) -> ThreadStacks:
-        """In a probe: the current thread and its stacks."""
-        return here(self.options)
+    def here(self, python: PythonStacks | None = None) -> ThreadStacks:
+        """In a probe: the current thread and its stacks, also that of `python`."""
+        return here(self.options, python)
 
 
 def totals(bpf: BPF, stop: Stop) -> Iterator[tuple[Any, int]]:
     """The keys that the map `totals` has at the stop, each with its microseconds, the longest time first."""
-    stop.wait()
+    wait(bpf, stop)
     # After Ctrl-C there is little time for names: the longest have them first.
     for key, nanoseconds in sorted(bpf["totals"].interval().items(), key=lambda item: -item[1]):
         yield key, nanoseconds // 1000

@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import Struct, u64
-from pyebpf.programs._thread_stacks import ThreadStacks, stacks
+from pyebpf.programs._thread_stacks import PythonThreadStacks, ThreadStacks, stacks
+from pyebpf.python_stacks import PythonStacks, python_stacks
 from pyebpf.tool import SLOT, Stack, events, monotonic_time
 
 if TYPE_CHECKING:
@@ -26,6 +27,18 @@ class TimedSample(Struct):
     thread: ThreadStacks
 
 
+class TimedPythonSample(Struct):
+    """One of a thread whose process may run Python."""
+
+    time: u64
+    thread: PythonThreadStacks
+
+
+def sample_of(python: PythonStacks | None) -> Any:
+    """The class of the record of a sample."""
+    return TimedSample if python is None else TimedPythonSample
+
+
 def timed(bpf: BPF, options: Any, stop: Stop) -> Iterator[Stack]:
     """The stacks of the ring buffer `samples` until the stop, each with its times, the most frequent first."""
     key: tuple[object, ...]
@@ -34,9 +47,12 @@ def timed(bpf: BPF, options: Any, stop: Stop) -> Iterator[Stack]:
     times: dict[tuple[object, ...], dict[int, int]] = {}
     room = MAX_SLOTS
     since = time.time_ns() - time.monotonic_ns()
+    python, due = python_stacks(bpf), 0.0
     for sample in events(bpf["samples"], stop):
+        if python is not None and time.monotonic() >= due:
+            due = time.monotonic() + (python.look() or 1.0)  # names are read as long as their processes live
         thread = sample.thread
-        key = thread.pid, thread.user, thread.kernel, thread.comm
+        key = thread.pid, thread.user, thread.kernel, thread.comm, getattr(thread, "python", 0)
         if key not in threads:
             threads[key], counts[key], times[key] = thread, 0, {}
         counts[key] += 1

@@ -10,12 +10,13 @@ processes (-p) on a machine that switches often.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, RawTracepointContext, Struct, now, u64
 from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, totals
 from pyebpf.programs._scheduler import THREADS, forget
-from pyebpf.programs._thread_stacks import ThreadStacks, stacks
+from pyebpf.programs._thread_stacks import PythonThreadStacks, ThreadStacks, key_of, stacks
+from pyebpf.python_stacks import python_option, python_stacks_for
 from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass
 
 if TYPE_CHECKING:
@@ -29,22 +30,33 @@ class Left(Struct):
     thread: ThreadStacks
 
 
+class PythonLeft(Struct):
+    """One whose process may run Python."""
+
+    time: u64
+    thread: PythonThreadStacks
+
+
 @dataclass(frozen=True)
 class Options(OffCpuOptions):
     """Options: whose time, and how much of it at a time."""
+
+    python: bool = python_option()
 
 
 def build(options: Options) -> BPF:
     """The probe and maps; nothing is loaded yet."""
     bpf = BPF()
     threads = OffCpu(bpf, options)
-    left = bpf.hash(key=u64, value=Left, size=THREADS, name="began")
-    times = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size, name="totals")
+    python = python_stacks_for(bpf, options)
+    record: Any = Left if python is None else PythonLeft
+    left = bpf.hash(key=u64, value=record, size=THREADS, name="began")
+    times = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="totals")
 
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:
         if threads.wanted(ctx.prev):
-            left[ctx.prev.pid] = Left(time=now(), thread=threads.here())
+            left[ctx.prev.pid] = record(time=now(), thread=threads.here(python))
         one = left.get(ctx.next.pid)
         if one is not None:
             elapsed = now() - one.time
@@ -67,7 +79,11 @@ TOOL = StackTool(
     tracing="time off the processors",
     options=Options,
     build=build,
-    drop_labels={"began": "times of further threads", "totals": "times of other stacks"},
+    drop_labels={
+        "began": "times of further threads",
+        "totals": "times of other stacks",
+        "python_calls": "calls of Python's functions",
+    },
     unit="us",
     palette="off-cpu",
     collect=collect,

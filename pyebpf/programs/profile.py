@@ -16,13 +16,14 @@ from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._thread_stacks import (
     StackChoice,
-    ThreadStacks,
     counted,
     here,
+    key_of,
     pids_option,
     stack_storage_option,
 )
-from pyebpf.programs._timed_stacks import TimedSample, timed
+from pyebpf.programs._timed_stacks import sample_of, timed
+from pyebpf.python_stacks import python_option, python_stacks_for
 from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option, tid_option
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Options(StackChoice):
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
     times: bool = flag("--times", help="keep the time of each sample, as --record does")
+    python: bool = python_option()
     stack_storage_size: int = stack_storage_option()
 
 
@@ -59,10 +61,12 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.max_stacks = options.stack_storage_size
+    python = python_stacks_for(bpf, options)
+    sample = sample_of(python)
     if options.times:
-        samples = bpf.ringbuf(TimedSample, size=4 << 20, name="samples")
+        samples = bpf.ringbuf(sample, size=4 << 20, name="samples")
     else:
-        counts = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size, name="counts")
+        counts = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="counts")
 
     # Of one process only itself is interrupted.
     alone = options.pid[0] if len(options.pid) == 1 else -1
@@ -78,9 +82,9 @@ def build(options: Options) -> BPF:
         if options.cpu is not None and cpu() != options.cpu:
             return
         if options.times:
-            samples.emit(TimedSample(time=now(), thread=here(options)))
+            samples.emit(sample(time=now(), thread=here(options, python)))
         else:
-            counts[here(options)] += 1
+            counts[here(options, python)] += 1
 
     return bpf
 
@@ -102,7 +106,11 @@ TOOL = StackTool(
     tracing="stacks of what runs on the processors",
     options=Options,
     build=build,
-    drop_labels={"counts": "samples of other stacks", "samples": "samples"},
+    drop_labels={
+        "counts": "samples of other stacks",
+        "samples": "samples",
+        "python_calls": "calls of Python's functions",
+    },
     collect=collect,
     period=lambda options: 1_000_000_000 // options.frequency,
     reset=reset,
@@ -115,6 +123,7 @@ TOOL = StackTool(
         Example("profile --pprof out.pb.gz 30", "for `go tool pprof`"),
         Example("profile -af 5", "folded, the kernel's functions marked"),
         Example("profile -K -I -C 0 5", "the kernel on processor 0, idle or not"),
+        Example("profile --python -p 181 10", "with the names of Python's functions"),
         Example("profile -U -L 182 -f", "a thread's own stacks, until Ctrl-C"),
     ),
 )

@@ -16,13 +16,14 @@ from pyebpf import BPF, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._thread_stacks import (
     StackChoice,
-    ThreadStacks,
     counted,
     here,
+    key_of,
     pids_option,
     stack_storage_option,
 )
 from pyebpf.programs.funccount import TRACEPOINT, USDT, check_pattern, max_probes_option, split, with_provider
+from pyebpf.python_stacks import python_option, python_stacks_for
 from pyebpf.tool import Example, StackTool, argument, cgroup_option, dataclass, flag, tid_option
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Options(StackChoice):
     cgroup: str | None = cgroup_option()
     user: bool = flag("-U", "--user-stacks-only", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel-stacks-only", help="only stacks of the kernel")
+    python: bool = python_option()
     max_probes: int = max_probes_option()
     stack_storage_size: int = stack_storage_option()
 
@@ -66,12 +68,13 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     bpf.max_stacks = options.stack_storage_size
-    counts = bpf.hash(key=ThreadStacks, value=u64, size=options.stack_storage_size, name="counts")
+    python = python_stacks_for(bpf, options)
+    counts = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="counts")
 
     @event(bpf, options)
     def on_event() -> None:
         if tasks.wanted():
-            counts[here(options)] += 1
+            counts[here(options, python)] += 1
 
     return bpf
 
@@ -82,7 +85,7 @@ TOOL = StackTool(
     tracing="stacks of events",
     options=Options,
     build=build,
-    drop_labels={"counts": "events of other stacks"},
+    drop_labels={"counts": "events of other stacks", "python_calls": "calls of Python's functions"},
     collect=counted,
     reset=lambda bpf: bpf["counts"].interval(),
     examples=(

@@ -133,7 +133,7 @@ def test_forms(waiter):
     assert stack[0] == "waiter"
     assert 1 < stack.index("-") < stack.index("hrtimer_nanosleep")
     assert stacks[stack] >= SECONDS * 1e6
-    assert {tuple(each) for each in user.objects()} == {("time", "comm", "pid", "user", "count")}
+    assert {tuple(each) for each in user.objects()} == {("time", "comm", "pid", "user", "cut", "count")}
     assert max(each["count"] for each in user.objects()) >= SECONDS * 1e6
     assert all("hrtimer_nanosleep" not in row["stack"] for row in short.rows())
 

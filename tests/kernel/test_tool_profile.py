@@ -149,7 +149,7 @@ def test_the_kernels_functions(spinner):
     stacks = parse_folded(kernel.out.splitlines())
     assert sum(count for stack, count in stacks.items() if "vfs_read" in stack) > 0.8 * sum(stacks.values())
     assert not any("main" in stack for stack in stacks)
-    assert {tuple(record) for record in user.objects()} == {("time", "comm", "pid", "user", "count")}
+    assert {tuple(record) for record in user.objects()} == {("time", "comm", "pid", "user", "cut", "count")}
     assert {record["pid"] for record in user.objects()} == {spinner.pid}
 
 

@@ -73,7 +73,7 @@ def test_note():
     ]
     assert cut_note(stacks, "samples") == (
         "User stacks of 50% of the samples are cut, by code without frame pointers: a\\x0a 20, b 15, c 8, others 7. "
-        "To see their callers: build with -fno-omit-frame-pointer; python -X perf, of a Python that was built so"
+        "To see their callers: build with -fno-omit-frame-pointer; profile, offcputime and stackcount have --python"
     )
     assert "99% of the time are cut" in cut_note([Stack(1, "w", 1, WHOLE), Stack(9999, "p", 2, PIECE)], "us")
 

@@ -13,7 +13,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "generate_reference.py"
-PACKAGES = ["pyebpf", "pyebpf.endpoints", "pyebpf.errors", "pyebpf.filters", "pyebpf.in_flight", "pyebpf.packet"]
+PACKAGES = [
+    "pyebpf",
+    "pyebpf.endpoints",
+    "pyebpf.errors",
+    "pyebpf.filters",
+    "pyebpf.in_flight",
+    "pyebpf.packet",
+    "pyebpf.python_stacks",
+]
 PACKAGES += [
     f"pyebpf.{each.parent.name}"
     for each in ROOT.glob("pyebpf/*/__init__.py")
