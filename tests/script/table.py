@@ -93,7 +93,7 @@ def _reasons(found: Mapping[str, tuple[str, list[str]]]) -> str:
     where: dict[str, list[str]] = {}
     for release, (_, told) in found.items():
         for each in told:
-            short = each.partition(" (did you mean ")[0].replace("|", "\\|")
+            short = each.partition(" (did you mean ")[0].partition("; since Linux ")[0].replace("|", "\\|")
             releases = where.setdefault(short, [])
             if release not in releases:
                 releases.append(release)
