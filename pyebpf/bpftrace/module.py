@@ -99,7 +99,9 @@ class ScriptModule:
 
 def _first_places(probe: AnyProbe, target: Target) -> Iterator[Attachment]:
     for request_ in probe.requests:
-        attachment = request_.candidates[0].attachments[0]
+        candidates = request_.candidates
+        chosen = next((each for each in candidates if all(map(target.has, each.needs))), candidates[-1])
+        attachment = chosen.attachments[0]
         attach: Any = attachment.attach
         for place in attach.program_context().expand(target):
             yield replace(attachment, attach=place)

@@ -54,12 +54,14 @@ class BtfKernel(LiveTarget):
             self._names.update(listed.read_text().split())
 
     def has(self, feature: str) -> bool:
-        """By the names of helpers, map types and kfuncs in BTF; anything can be attached."""
+        """By the names of helpers, kfuncs and kinds of links in BTF; else it is there, but for newer instructions."""
         kind, _, name = feature.partition(":")
         if kind == "helper":
             return self._has_enumerator(f"BPF_FUNC_{name.partition('@')[0]}")
         if kind == "kfunc":
             return self.has_function(name)
+        if kind == "attach" and name in ("kprobe_multi", "kprobe_session", "uprobe_multi"):
+            return self._has_enumerator(f"BPF_TRACE_{name.upper()}")
         return kind == "attach" or self._newest or kind != "isa"
 
     def _has_enumerator(self, name: str) -> bool:

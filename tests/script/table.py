@@ -49,22 +49,23 @@ def _sentence(message: str) -> str:
     return re.sub(r"^[^ :]+\.bt:\d+: ", "", first)
 
 
-def scripts(folders: str) -> dict[str, list[Path]]:
-    """Files by the name of their collection."""
+def scripts(folders: str) -> dict[str, dict[str, Path]]:
+    """Files by their names in the folder, by the name of their collection."""
     found = {}
     for each in folders.split(":"):
         name, _, folder = each.partition("=")
-        found[name] = sorted(Path(folder).rglob("*.bt"))
+        files = sorted(Path(folder).rglob("*.bt"))
+        found[name] = {str(file.relative_to(folder).with_suffix("")): file for file in files}
     return found
 
 
-def table(files: Mapping[str, list[Path]], kernels: Mapping[str, Target]) -> Iterator[str]:
+def table(files: Mapping[str, Mapping[str, Path]], kernels: Mapping[str, Target]) -> Iterator[str]:
     """The collections, each with its counts, the scripts that are the same everywhere, and a row for each other."""
     for name, paths in files.items():
         parts: list[str] = []
         rows, same = [], []
         counts: dict[str, Counter[str]] = {each: Counter() for each in kernels}
-        for path in paths:
+        for shown, path in paths.items():
             found = {
                 release: outcome(path.read_text(errors="replace"), path.name, kernel)
                 for release, kernel in kernels.items()
@@ -73,9 +74,9 @@ def table(files: Mapping[str, list[Path]], kernels: Mapping[str, Target]) -> Ite
                 counts[release][answer] += 1
             sys.stderr.write(f"{path}: {' '.join(answer for answer, _ in found.values())}\n")
             if {answer for answer, _ in found.values()} == {UNCHANGED}:
-                same.append(path.stem)
+                same.append(shown)
             else:
-                rows.append(f"| {path.stem} | {' | '.join(each for each, _ in found.values())} | {_reasons(found)} |")
+                rows.append(f"| {shown} | {' | '.join(each for each, _ in found.values())} | {_reasons(found)} |")
         parts.append(f"### {name}\n\n| | {' | '.join(kernels)} |\n|---{'|---:' * len(kernels)}|")
         parts += [
             f"| {answer} | {' | '.join(str(count[answer]) for count in counts.values())} |"
@@ -93,7 +94,7 @@ def _reasons(found: Mapping[str, tuple[str, list[str]]]) -> str:
     where: dict[str, list[str]] = {}
     for release, (_, told) in found.items():
         for each in told:
-            short = each.partition(" (did you mean ")[0].replace("|", "\\|")
+            short = each.partition(" (did you mean ")[0].partition("; since Linux ")[0].replace("|", "\\|")
             releases = where.setdefault(short, [])
             if release not in releases:
                 releases.append(release)

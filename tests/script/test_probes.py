@@ -108,3 +108,10 @@ def test_builtins_of_the_process() -> None:
         events,
     )
     assert text == "7 8 1000 1001 cat 1 5000"
+
+
+def test_a_pattern_has_names_of_functions_on_kernels_without_links_for_many() -> None:
+    """Each function has a kprobe of its own there, which knows where it stands."""
+    missing = frozenset({"attach:kprobe_multi", "helper:get_func_ip@kprobe", "isa:may_goto"})
+    spec = Script("kprobe:tcp_* { @[func] = count(); }").compile(FakeTarget(missing=missing))
+    assert {type(each.attach).__name__ for each in spec.programs} == {"Kprobe"}
