@@ -48,7 +48,7 @@ _PAUSE, _SHARE, _SECONDS = 1.0, 20, 5.0
 
 
 class Interpreter(Struct):
-    """What the probe needs of a process's layout."""
+    """Layout of a process, as far as the probe needs it."""
 
     runtime: u64
     interpreters: u32
@@ -200,7 +200,7 @@ _OF: WeakKeyDictionary[BPF, PythonStacks] = WeakKeyDictionary()
 
 
 def python_stacks(bpf: BPF) -> PythonStacks | None:
-    """What a tracer shows Python's functions by, if it does."""
+    """Stacks of Python of a tracer; None if it has none."""
     return _OF.get(bpf)
 
 

@@ -114,8 +114,7 @@ class Script(BPF):
             begun = [*self._printed(printer, 0.0)]
             if printer.status is None:
                 self.attach()
-            count = len(self._script.begins) + len(self._script.ends) + len(self._script.attached)
-            attached(count)
+            attached(len(self._script.begins) + len(self._script.ends) + len(self.attachments))
             yield from begun
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)

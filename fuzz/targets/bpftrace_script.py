@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.mutation import words
+from pyebpf.bpftrace.cursor import room
+from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
 from pyebpf.errors import CompileError
 from tests.bpftrace.unparse import unparse
@@ -29,15 +31,19 @@ DICTIONARY = words(
 
 
 def target(data: bytes) -> None:
-    """A script has a tree whose other spelling has an equal one, or there is a CompileError with its place."""
+    """A script has a tree whose other spelling has an equal one, or there is a CompileError with its place.
+
+    So has one whose macros have been put in, or there is such an error.
+    """
     try:
         tree = parse(data)
+        if parse(unparse(tree)) != tree:
+            raise AssertionError("the other spelling has another tree")
+        with room():
+            expand(tree, lambda _: False)
     except CompileError as error:
         if error.location is None or "\n" in error.message:
             raise AssertionError(f"an error without a place, or of several lines: {error.message}") from error
-        return
-    if parse(unparse(tree)) != tree:
-        raise AssertionError("the other spelling has another tree")
 
 
 def seeds() -> Iterable[bytes]:

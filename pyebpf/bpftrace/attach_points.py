@@ -102,15 +102,15 @@ class _Reader:
         self.end = end
         self.text = source.text[start:end]
         self.provider = ""
-        self.parts = self._split(parameters)
+        self.parts = self._split(self.text, parameters)
 
     def fail(self, message: str) -> NoReturn:
         raise self.source.error_at(message, self.start, self.end)
 
-    def _split(self, parameters: Sequence[str]) -> list[str]:
+    def _split(self, text: str, parameters: Sequence[str]) -> list[str]:
         """The parts between colons; `@` separates, too, and is then a part itself."""
         parts, part = [], ""
-        for match in _find_piece(self.text):
+        for match in _find_piece(text):
             quoted, parameter, separator, other = match.groups()
             if separator is not None:
                 parts.append(part)
@@ -123,7 +123,10 @@ class _Reader:
                 number = int(parameter) if len(parameter) < 10 else 0
                 if number == 0:
                     self.fail("there is no such parameter: the first one is $1")
-                part += parameters[number - 1] if number <= len(parameters) else "0"
+                value = parameters[number - 1] if number <= len(parameters) else "0"
+                if match[0] == text:  # it is all of the attach point
+                    return self._split(value, ())
+                part += value
             elif other == "$":
                 self.fail('`$` begins the number of a parameter, as in $1: put a name with a `$` into "quotes"')
             else:

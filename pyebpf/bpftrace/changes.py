@@ -122,7 +122,8 @@ def _check_structs(found: _Script, structs: Structs) -> None:
             continue
         for member in node.members:
             if member.name in used:
-                _check_member(found, kernel, member, *layout.members[member.name])
+                its = layout.members[member.name]
+                _check_member(found, kernel, member, its.offset, its.type)
 
 
 def _check_member(found: _Script, kernel: KernelType, member: ast.Member, offset: int, type_: KernelType) -> None:

@@ -109,7 +109,7 @@ class _Expansion:
             raise self._source.error(f"macros make this script more than {MAX_NODES} parts long: call fewer", node)
 
     def _replaced(self, node: ast.Node, frame: _Frame | None) -> _Part | None:
-        """What stands in a node's place; None for one that stays, perhaps with other parts."""
+        """The part that takes a node's place; None for one that stays, perhaps with other parts."""
         match node:
             case ast.Call(name=name, arguments=arguments) if self._has(name, len(arguments)):
                 return self._call(node, name, arguments, frame)

@@ -53,6 +53,8 @@ class ScriptModule:
         self.ends: list[AnyProbe] = []
         self.attached: list[AnyProbe] = []
         source = self.script.source
+        if not self.script.program.probes:
+            raise source.error("this script has no probe: BEGIN { … } runs at its start", program)
         for probe in self.script.program.probes:
             for point in probe.attach_points:
                 body = ProbeBody(self.script, probe, point, program_name(point))

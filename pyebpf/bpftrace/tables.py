@@ -9,8 +9,10 @@ from pyebpf.bpftrace.aggregates import aggregate
 from pyebpf.bpftrace.histograms import linear_lines, log2_lines
 from pyebpf.bpftrace.value_types import Aggregate, Number, Tuple
 from pyebpf.builder.values.map_pointers import MapPointer
+from pyebpf.dataclass import replace
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.aggregations.aggregation_type import AggregationType
     from pyebpf.bpftrace.value_types import Names, ValueType
     from pyebpf.specs import MapSpec
-    from pyebpf.uapi.bpf import MapType
 
 #: Entries of a map at most, as bpftrace's max_map_keys.
 MAX_KEYS = 4096
@@ -58,7 +59,7 @@ class Shown:
         return found[-top:] if top else found
 
     def nothing(self) -> dict[Any, Any]:
-        """What `print` shows of a map without keys that nothing was assigned to: a zero; of others no entries."""
+        """The entries that `print` shows of a map without any: a zero of one that has no keys, none of others."""
         return {}
 
     def entry_lines(self, key: object, names: Names) -> Iterator[str]:
@@ -123,10 +124,15 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
 
     value_type: Aggregate
 
-    def __init__(self, name: str, key_type: ValueType | None, value_type: Aggregate, size: int) -> None:
+    def __init__(self, name: str, key_type: ValueType | None, value_type: Aggregate, size: int, kind: MapType) -> None:
         self.key_type, self.value_type = key_type, value_type
-        kind: AggregationType[Any] = aggregate(value_type)
-        super().__init__(kind, (key_type or Number(signed=False)).storage, size, name)  # type: ignore[arg-type]  # a type that is its own annotation
+        self._kind = MapType.LRU_PERCPU_HASH if kind is MapType.LRU_PERCPU_HASH else MapType.PERCPU_HASH
+        aggregation: AggregationType[Any] = aggregate(value_type)
+        super().__init__(aggregation, (key_type or Number(signed=False)).storage, size, name)  # type: ignore[arg-type]  # a type that is its own annotation
+
+    @property
+    def spec(self) -> MapSpec:
+        return replace(super().spec, type=self._kind)
 
     def pointer(self) -> MapPointer:
         """The map, as what calls the kernel's functions takes it."""

@@ -113,6 +113,11 @@ def _dispatch(arguments: list[str]) -> int:
         return run(rest)
     if not command:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
+    if command.startswith("-") and "-e" in rest:  # bpftrace's order: options, then the script
+        from pyebpf.cli.bpftrace import run_text
+
+        place = arguments.index("-e")
+        return run_text([*arguments[place + 1 : place + 2], *arguments[:place], *arguments[place + 2 :]])
     if command.startswith("-"):
         raise UsageError("pyebpf", f"unknown option {command}; options of a tool come after its name")
     # What a start makes stays: looking for garbage in it takes 6 ms. `run_tool` looks again once all is attached.

@@ -19,6 +19,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(self.prog, message)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; an option that there is not is named as such, before the word behind it is taken for an argument."""
+        for word in sys.argv[1:] if args is None else args:
+            if word == "--":
+                break
+            name = word.partition("=")[0]
+            if name.startswith("--") and not any(each.startswith(name) for each in self._option_string_actions):
+                self.error(f"unrecognized arguments: {word}")
+        return super().parse_args(args, namespace)
+
     def print_help(self, file: Any = None) -> None:
         """Write the help to standard output. argparse itself takes no notice of a write that fails."""
         Sink.of(sys.stdout if file is None else file).write(self.format_help())

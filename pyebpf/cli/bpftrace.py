@@ -236,6 +236,7 @@ def print_output(
 
     sink = text_sink(stream)
     sink.holds = held
+    script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
 
     def attached(count: int) -> None:
         if not quiet:

@@ -188,7 +188,7 @@ class _Run:
             return None if drawn is None else EventHeat(title, date, drawn.field_name().removesuffix("_ns"))
         assert common.interval is not None, "`run_tool` sets one"
         if isinstance(tool, StackTool):
-            return Flames(title, _date, tool.unit)
+            return Flames(title, _date, tool.unit, tool.palette)
         if isinstance(tool, SummaryTool) and not self._columns:
             return IntervalHeat(title, _date, round(common.interval * _SECOND), monotonic_ns())
         return None

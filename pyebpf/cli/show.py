@@ -121,6 +121,8 @@ def run_show(arguments: list[str]) -> int:
         conditions = tuple(map(Condition.of, given.where))
     except InvalidValue as error:
         raise UsageError("pyebpf show", f"--where: {error}") from None
+    if given.first is not None and given.last is not None and given.first > given.last:
+        raise UsageError("pyebpf show", f"--from {given.first:g} is later than --to {given.last:g}: nothing is between")
     reader, sink = Reader(given.file), Sink.of(sys.stdout)
     header = reader.header
     _check_names(header, conditions)

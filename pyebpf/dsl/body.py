@@ -11,7 +11,6 @@ from pyebpf.dsl.annotations import UNKNOWN, declared_annotations
 from pyebpf.dsl.depth import room
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
-from pyebpf.dsl.translate import Translator, body, end_of_function
 from pyebpf.errors import InvalidValue
 from pyebpf.module.body import Body
 from pyebpf.uapi.bpf import ProgramType
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf.builder.program import Callback, ProgramBuilder
+    from pyebpf.dsl.translate import Translator
     from pyebpf.errors import Location
 
 #: Of a code object, as inspect has them; that takes a millisecond to import.
@@ -65,6 +65,9 @@ class PythonBody(Body):
         return identifiers(self.function, self.scope)
 
     def build(self, p: ProgramBuilder) -> None:
+        # Forty modules that programs of another front end (pyebpf.script) do without.
+        from pyebpf.dsl.translate import Translator, body, end_of_function
+
         p.callback_builder = _build_callback
         try:
             with room():

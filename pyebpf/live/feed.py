@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -106,29 +107,16 @@ class Intervals:
             self._hub.publish("interval", f'{json.dumps(told)[:-1]}, "rows": {rows}, "left_out": {left_out}}}')
             return
         found = list(items)
-        text, objects = _Text(), _Text()
-        histogram_writer("text", Sink(text)).interval(found)  # type: ignore[arg-type]  # a stream of which `write` is all that is used
-        histogram_writer("json", Sink(objects)).interval(found, end)  # type: ignore[arg-type]  # as above
+        text, objects = StringIO(), StringIO()
+        histogram_writer("text", Sink(text)).interval(found)
+        histogram_writer("json", Sink(objects)).interval(found, end)
         kept: list[object] = []
         size = 0
-        for line in objects.text.splitlines():
+        for line in objects.getvalue().splitlines():
             size += len(line)
             if size > MAX_HISTOGRAMS:
                 break
             kept.append(cut(json.loads(line)))
         self._hub.publish(
-            "interval", json.dumps({**told, "text": text.text.strip("\n")[:MAX_HISTOGRAMS], "objects": kept})
+            "interval", json.dumps({**told, "text": text.getvalue().strip("\n")[:MAX_HISTOGRAMS], "objects": kept})
         )
-
-
-class _Text:
-    """A stream that keeps what is written."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def write(self, text: str) -> None:
-        self.text += text
-
-    def flush(self) -> None:
-        pass

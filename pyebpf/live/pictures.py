@@ -17,6 +17,7 @@ from pyebpf.output.stacks import fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from pyebpf.output.flamegraph import Palette
     from pyebpf.output.heat_counts import Grid
     from pyebpf.output.histogram import Histogram
     from pyebpf.output.stacks import Stack
@@ -148,14 +149,14 @@ class IntervalHeat(_Intervals):
 class Flames(_Intervals):
     """A flame graph of the stacks of intervals, in `unit`."""
 
-    def __init__(self, title: str, date: Callable[[int], str], unit: str, *, annotated: bool = True) -> None:
+    def __init__(self, title: str, date: Callable[[int], str], unit: str, palette: Palette = "samples") -> None:
         super().__init__(title, date)
-        self._unit, self._annotated = unit, annotated
+        self._unit, self._palette = unit, palette
         self._all: dict[tuple[str, ...], int] = {}
 
     def add(self, end: int, stacks: Iterable[Stack]) -> None:
         """Add the stacks of the interval that ended then."""
-        folded = fold(stacks, annotated=self._annotated)
+        folded = fold(stacks, annotated=True)
         with self._lock:
             _add(self._all, folded)
             self._keep(end, folded)
@@ -171,7 +172,14 @@ class Flames(_Intervals):
             for _, folded in newest:
                 _add(counts, folded)
             words = f"the last {last} s" if newest else ""
-        return flame_graph(counts, title=f"{self.title}{words and f', {words}'}", unit=self._unit, max_boxes=MAX_BOXES)
+        return flame_graph(
+            counts,
+            title=f"{self.title}{words and f', {words}'}",
+            unit=self._unit,
+            inverted=True,
+            max_boxes=MAX_BOXES,
+            palette=self._palette,
+        )
 
 
 def _add(to: dict[tuple[str, ...], int], counts: Mapping[tuple[str, ...], int]) -> None:

@@ -101,6 +101,6 @@ def _file(frame: Frame) -> str:
 
 
 def _advice(frames: Sequence[Frame]) -> Iterator[str]:
-    """What helps with the interpreters that a stack has passed through."""
+    """Advice for the interpreters that a stack has passed through."""
     files = {_file(frame) for frame in frames}
     return (text for pattern, text in _ADVICE if any(pattern.fullmatch(file) for file in files))

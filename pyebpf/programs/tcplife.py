@@ -123,6 +123,8 @@ class Options:
         minimum=0,
         maximum=65535,
     )
+    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
+    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
     elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported", output_only=True)
     graph: bool = flag("--dot", help="at the end, who sent whom how much, as a graph in DOT", output_only=True)
     wide: bool = flag(
@@ -200,12 +202,16 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def sessions(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Session]:
+def sessions(bpf: BPF, options: Options, stop: Stop) -> Iterator[Session]:
     """Sessions as they end."""
+    only = None if options.ipv4 == options.ipv6 else 4 if options.ipv4 else 6
     for found in events(bpf["closed"], stop):
         version = 6 if found.family == AF_INET6 else 4
         local = socket_address(version, found.local4, found.local6)
         remote = socket_address(version, found.remote4, found.remote6)
+        # Here, not in the probe: IPv4 over a socket of IPv6 is known by the whole address.
+        if only not in (None, local.version):
+            continue
         yield Session(
             pid=found.pid,
             comm=found.comm,

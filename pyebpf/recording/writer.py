@@ -32,6 +32,8 @@ def check_place(path: str, *, overwrite: bool, is_bounded: bool) -> None:
     """Raise InvalidValue if no recording can be made there: before anything is attached, not after."""
     if not path:
         raise InvalidValue("--record: name the file to write")
+    if path == "-":
+        raise InvalidValue("--record: a recording is a file, and - is standard output: name a file")
     folder = Path(path).parent
     for each in (path, older(path)) if is_bounded else (path,):
         _check_replaceable(each, overwrite=overwrite)

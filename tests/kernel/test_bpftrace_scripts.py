@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from pathlib import Path
@@ -178,3 +179,31 @@ def test_what_functions_gathered_is_read_in_probes() -> None:
         lambda: getpgid(*range(7)),
     )
     assert text == "2 7 3 6\n\n\n"
+
+
+def test_writes_to_memory_are_watched() -> None:
+    """A watchpoint at an address of this process, which writes there."""
+    needs("setting:/sys/bus/event_source/devices/breakpoint")
+    words = (ctypes.c_uint64 * 2)()
+    bpf = Script(f"watchpoint:{ctypes.addressof(words):#x}:8:w {{ @[pid] = count(); }}", pid=os.getpid())
+    with bpf:
+        for _ in range(MORE):
+            words[0] += 1
+            words[1] += 1
+        assert bpf["@"].snapshot() == {os.getpid(): MORE}
+
+
+def test_arrays_and_loops_are_verified() -> None:
+    """An index and an end of a loop that are known at run time only; a member of the kernel's that is an array."""
+    text = output(
+        "BEGIN { $a = (uint8[8])(uint64)0x0807060504030201; $n = (pid & 0) + 8; $sum = 0; "
+        "for ($i : 0..$n) { $sum += $a[$i]; @x[$a] = $a; } print(($sum, $a[$n])); clear(@x); "
+        "$v = curtask.cpus_mask.bits; print($v[0] != 0); exit(); }"
+    )
+    assert text == "(36, 0)\ntrue\n\n\n"
+
+
+def test_options_stand_behind_two_dashes() -> None:
+    """`--name=value` for getopt(), and what is left is `$1`."""
+    done = pyebpf("-e", 'BEGIN { print((getopt("n", 1), $1, getopt("on"))); exit(); }', "--", "--n=5", "7", "--on")
+    assert (done.returncode, done.stdout) == (0, "(5, 7, true)\n\n\n")

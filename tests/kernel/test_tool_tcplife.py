@@ -219,6 +219,28 @@ def test_ipv4_over_sockets_of_ipv6():
     assert found == dict.fromkeys(ends, ("127.0.0.1", "127.0.0.1"))
 
 
+def test_versions_of_ip():
+    """-4 leaves out what has addresses of IPv6, -6 what has none: IPv4 over a socket of IPv6 is IPv4."""
+    ports = {}
+    with (
+        running("tcplife", "--json", "-4") as four,
+        running("tcplife", "--json", "-6") as six,
+        socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener,
+    ):
+        port = listener.getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            with socket.create_connection((address, port)) as client:
+                ports[address] = {client.getsockname()[1], port}
+                listener.accept()[0].close()
+                assert client.recv(1) == b""
+        for tool in (four, six):
+            tool.stop()
+    for tool, address in ((four, "127.0.0.1"), (six, "::1")):
+        found = of(port, tool.objects())
+        assert {each["local_address"] for each in found} == {address}
+        assert {each["local_port"] for each in found} == ports[address]
+
+
 def test_reset(listener):
     """A connection that its client resets is reported for both ends, with the bytes of before."""
     port = listener.getsockname()[1]

@@ -268,6 +268,7 @@ def test_conditions_about_labels_of_histograms(record, show):
         (["--heatmap", "-"], "--heatmap has nothing to draw: events recorded no times for it"),
         (["--scatter", "-", "--json"], "argument --json: not allowed with argument --scatter"),
         (["--from", "x"], "'x' is not a number"),
+        (["--from", "5", "--to", "3"], "--from 5 is later than --to 3"),
     ],
 )
 def test_wrong_usage(record, show, arguments, message):

@@ -50,6 +50,7 @@ def test_arrays_are_kept(script: str, text: str) -> None:
     [
         ("(uint16[2])(uint32)0x30004", "[4,3]"),
         ("(int8[8])12345", "[57,48,0,0,0,0,0,0]"),
+        ("(int8[3])12345", "[57,48,0]"),
         ('(int8[])"hello"', "[104,101,108,108,111,0]"),
         ("(bool[2])(uint16)1", "[true,false]"),
         ("(uint32)(uint8[4])(uint32)258", "258"),

@@ -222,3 +222,11 @@ def test_the_length_of_a_map_is_the_number_of_its_entries() -> None:
 def test_gathered_entries_are_asked_for() -> None:
     """`has_key` of a map that a function fills."""
     assert printed("BEGIN { @c[1] = avg(4); print((has_key(@c, 1), has_key(@c, 2))); clear(@c); }") == "(true, false)\n"
+
+
+def test_gathered_maps_may_be_declared() -> None:
+    """With room for so many; the least recently used make room."""
+    text = printed("let @c = percpuhash(2); BEGIN { @c[1] = count(); @c[2] = count(); @c[3] = count(); }")
+    assert text == "@c[1]: 1\n@c[2]: 1\n"
+    text = printed("let @c = percpulruhash(64); BEGIN { @c[1] = sum(4); @c[1] = sum(5); print(@c[1]); }")
+    assert text == "@c[1]: 9\n@c[1]: 9\n"

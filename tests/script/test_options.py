@@ -1,4 +1,4 @@
-"""What is given to a script from outside: parameters and settings; and small functions and builtins."""
+"""Parameters and settings that are given to a script from outside; and small functions and builtins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tests.support.scripts import printed, printed_by
 def test_parameters_stand_in_attach_points() -> None:
     """The kind of a probe, and its parts."""
     (program,) = Script("$1:s:$2 { }", ["interval", "5"]).compile(FakeTarget()).programs
+    assert "5" in str(program.attach)
+    (program,) = Script("$1 { }", ["interval:s:5"]).compile(FakeTarget()).programs
     assert "5" in str(program.attach)
 
 

@@ -47,9 +47,13 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { $x = &$y; }", "&$y", "the address of a variable is not supported yet"),
         ("BEGIN { unwatch(1); }", "unwatch(1)", "unwatch() is not supported yet"),
         ("let @x = queue(5); BEGIN { @x = 1; }", None, "queue is no kind of map"),
+        ("let @x = percpuhash(5); BEGIN { @x[1] = 1; }", None, "@x holds an integer: declare it as hash or lruhash"),
+        ("let @x = lruhash(5); BEGIN { @x[1] = count(); }", None, "declare it as hash or percpuhash or percpulruhash"),
         ("config = { nonsense = 1 } BEGIN { }", None, "nonsense"),
         ("software:nothing:1 { }", "software:nothing:1", "there is no software event nothing"),
         ("interval:s:0 { }", "interval:s:0", "the rate of interval is at least 1"),
+        ("watchpoint:0x1000:8:r { }", "watchpoint:0x1000:8:r", "the processor watches for w, rw or x, not for r"),
+        ("watchpoint:0x1004:8:w { }", "watchpoint:0x1004:8:w", "the address is not a multiple of the length"),
         ("iter:task { }", "iter:task", "iter is not supported yet"),
     ],
 )

@@ -54,7 +54,9 @@ def test_a_union_has_its_members_at_one_place() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("struct a { int x : 3; }; BEGIN { $a = (struct a *)1; print($a->x); }", "bit-fields"),
+        ("struct a { int x : 33; }; BEGIN { $a = (struct a *)1; print($a->x); }", "a bit-field has 1 to 32 bits"),
+        ("struct a { struct a x; }; BEGIN { $a = (struct a *)1; print($a->x); }", "struct a contains itself"),
+        ("struct a { struct a { int y; } x; }; BEGIN { print(sizeof(struct a)); }", "there is a struct a already"),
         ("struct a { int x; }; BEGIN { $a = (struct a *)1; print($a->y); }", "struct a has no member y: it has x"),
         ("BEGIN { $a = (struct nothing *)1; print($a->y); }", "no struct 'nothing'|struct nothing"),
     ],
@@ -87,3 +89,46 @@ def test_a_process_limits_probes() -> None:
             kernel.tracepoint("syscalls:sys_enter_openat")
 
     assert printed_by(Script(f"{OPEN} {{ @[pid] = count(); }}", pid=42), events) == "@[42]: 2\n"
+
+
+def test_bit_fields_and_nested_definitions_lie_as_in_c() -> None:
+    """Offsets, sizes and bytes are what gcc makes of this struct."""
+    struct = (
+        "struct f { u32 a : 3; u32 b : 7; int c : 5; u8 d; u64 e : 40; struct { int x; union { u8 y; u16 z; }; } in; "
+        "struct { u16 p; u32 q; } __attribute__((packed)) pk; u8 last; };"
+    )
+    data = bytes.fromhex("2577079a7856341201000000020000000000090000000300")
+    text = at_memory(
+        data,
+        f"{struct} {OPEN} {{ $s = (struct f *)args.filename; "
+        'printf("%d %d %d %d %llx %d %d %d %d|", $s.a, $s.b, $s.c, $s.d, $s.e, $s.in.x, $s.in.z, $s.pk.q, $s.last); '
+        'printf("%d %d %d %d", sizeof(struct f), offsetof(struct f, d), offsetof(struct f, pk.q), '
+        "offsetof(struct f, in.z)); }",
+    )  # fmt: skip
+    assert text == "5 100 -3 7 123456789a 1 2 9 3|24 2 18 12"
+
+
+def test_a_struct_has_an_alignment_of_its_own() -> None:
+    """`packed` has none, and zero bits begin a new unit."""
+    assert printed(
+        "struct a { char x; int y; } __attribute__((packed)); struct b { u8 x : 2; u8 : 0; u8 y : 2; u16 z; }; "
+        "BEGIN { print((sizeof(struct a), offsetof(struct a, y), sizeof(struct b), offsetof(struct b, z))); }"
+    ) == "(5, 1, 4, 2)\n"  # fmt: skip
+
+
+def test_structs_lead_to_others_of_their_kind() -> None:
+    """A list: each entry has the address of the next one, whose size is known."""
+    second: list[int] = []
+
+    def events(kernel: Simulation) -> None:
+        second.append(kernel.user(pack("<QQI4x", 0, 0, 9)))
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=pack("<QQI4x", second[0], second[0] - 32, 7))
+
+    text = printed(
+        "struct entry { struct entry *next; struct other *far; u32 n; }; struct other { char x[32]; u32 y; }; "
+        f"{OPEN} {{ $e = (struct entry *)args.filename; "
+        'printf("%d %d %d %d", $e.n, $e.next.n, $e.next.next == 0, ($e.next + 1) - $e.next); '
+        "$f = $e.far; print(sizeof(*$f)); print($f.y); }",
+        events,
+    )
+    assert text == "7 9 1 2436\n0\n"

@@ -145,7 +145,8 @@ def as_array(s: Scope, value: Value, element_: ValueType, length: int | None, no
         copy(p, *made.lvalue.address(p), *value.kept(p).lvalue.address(p), given)
     else:
         assert isinstance(value, Integer)
-        p.b.store(*made.lvalue.address(p), value.value, given)
+        # Of a number of 3 bytes, and the like, all are written: the slot has room, and nobody reads what is behind it.
+        p.b.store(*made.lvalue.address(p), value.value, given if given in (1, 2, 4) else U64.size)
     return made
 
 

@@ -9,9 +9,10 @@ from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
 from pyebpf.builder.context import ProgramContext
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import closest
+from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
 from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.programs import LONGEST_NAME
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -194,6 +195,20 @@ def _usdt(module: Any, source: Source, point: AttachPoint, pid: int | None) -> A
     return module.usdt(point.target, f"{point.namespace}:{point.function}", **({} if pid is None else {"pid": pid}))
 
 
+#: Modes of watchpoints as breakpoints have them.
+_MODES = {"w": "w", "rw": "rw", "wr": "rw", "x": "x"}
+
+
+def _watchpoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
+    access = _MODES.get(point.mode)
+    if access is None:
+        raise source.error(f"{point.text}: the processor watches for w, rw or x, not for {point.mode}", point)
+    try:
+        return module.breakpoint(point.address, point.length, access, pid=-1 if pid is None else pid)
+    except InvalidValue:
+        raise source.error(f"{point.text}: the address is not a multiple of the length", point) from None
+
+
 _PROVIDERS: dict[str, Callable[[Any, Source, AttachPoint, int | None], Any]] = {
     "begin": _run,
     "end": _run,
@@ -212,11 +227,15 @@ _PROVIDERS: dict[str, Callable[[Any, Source, AttachPoint, int | None], Any]] = {
     "usdt": _usdt,
     "software": _software,
     "hardware": _hardware,
+    "watchpoint": _watchpoint,
 }
 
 _NOT_IN_NAMES = re.compile(r"\W+")
 
 
 def program_name(point: AttachPoint) -> str:
-    """A name for the program of an attach point."""
-    return _NOT_IN_NAMES.sub("_", ":".join(filter(None, (point.provider, point.function or point.target)))).strip("_")
+    """A name for the program of an attach point: the kind of probe is in it where the kernel has room for both."""
+    place = point.function or point.target
+    name = _NOT_IN_NAMES.sub("_", ":".join(filter(None, (point.provider, place)))).strip("_")
+    alone = _NOT_IN_NAMES.sub("_", place).strip("_")
+    return alone if alone and len(name) > LONGEST_NAME else name

@@ -24,6 +24,7 @@ from pyebpf.bpftrace.translate.values import (
     of_entity,
     target_of,
 )
+from pyebpf.bpftrace.value_types import Address
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
@@ -158,6 +159,8 @@ def wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
     found = of_entity(s.p, entity, s.script.settings.max_strlen)
     if found is None:
         raise s.error("values of this type are not supported yet", node)
+    if isinstance(found, Reference):
+        found.type = Address(s.script.structs.resolved(s.p.target, found.type.target), found.type.space)
     return found
 
 
@@ -344,9 +347,10 @@ def _field(s: Scope, node: ast.FieldAccess) -> Value:
     if entity is None or isinstance(entity, KernelArray):
         raise s.error(f"this is {value.type.name}, which has no field {node.name}: cast it to a struct", node)
     if entity.type.id < 0:
-        offset, type_ = s.script.structs.member(entity.type, node.name, node)
-        found = value_at(s.p, entity.address, entity.offset + offset, type_, trusted=False, space=entity.space)
-        return wrapped(s, found, node)
+        member, place = s.script.structs.member(entity.type, node.name, node), entity.offset
+        found = value_at(s.p, entity.address, place + member.offset, member.type, trusted=False, space=entity.space)
+        value = wrapped(s, found, node)
+        return casts.bit_field(s, as_integer(s, value, node), member) if member.bits else value
     return wrapped(s, entity.attribute(s.p, node.name), node)
 
 
@@ -394,11 +398,12 @@ def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
 
 
 def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
-    if not isinstance(node.operand, ast.TypeName):
+    operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
+    if not isinstance(operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
-    if node.operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, node.operand.name):
-        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, node.operand), node.path, node))
-    return constant(s.p, s.p.target.struct_member(casts.c_name(node.operand), ".".join(node.path)).offset)
+    if operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, operand.name):
+        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, operand), node.path, node))
+    return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
 
 
 # -- calls, blocks -----------------------------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ KINDS = {
     "percpuhash": MapType.PERCPU_HASH,
     "percpulruhash": MapType.LRU_PERCPU_HASH,
 }
+#: Those for values that are assigned, and those for what functions gather.
+_ASSIGNED_KINDS = (MapType.HASH, MapType.LRU_HASH)
+_GATHERED_KINDS = (MapType.HASH, MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH)
 
 
 @dataclass()
@@ -77,8 +80,6 @@ class Maps:
             kind = KINDS.get(each.kind)
             if kind is None:
                 raise source.error(f"{each.kind} is no kind of map: it is one of {', '.join(KINDS)}", each)
-            if kind not in (MapType.HASH, MapType.LRU_HASH):
-                raise source.error(f"maps of the kind {each.kind} are not supported yet: write hash or lruhash", each)
             self._facts[each.map.name] = MapFacts(each, size=each.size, kind=kind)
 
     def _of(self, node: Map, *, keyed: bool) -> MapFacts:
@@ -114,8 +115,10 @@ class Maps:
             raise self._source.error(
                 f"@{node.name} holds {_described(known)} elsewhere, and {_described(value)} here", node
             )
-        if isinstance(together, Aggregate) and facts.kind is not MapType.HASH:
-            raise self._source.error(f"@{node.name} holds {_described(together)}: declare it as a hash", facts.node)
+        kinds = _GATHERED_KINDS if isinstance(together, Aggregate) else _ASSIGNED_KINDS
+        if facts.kind not in kinds:
+            names = " or ".join([name for name, kind in KINDS.items() if kind in kinds])
+            raise self._source.error(f"@{node.name} holds {_described(together)}: declare it as {names}", facts.node)
         if together != known:
             facts.value, self.changed = together, True
 
@@ -142,7 +145,7 @@ class Maps:
         name, key = f"@{node.name}", facts.key if facts.keyed else None
         made: AnyTable
         if isinstance(facts.value, Aggregate):
-            made = Gathered(name, key, facts.value, facts.size)
+            made = Gathered(name, key, facts.value, facts.size, facts.kind)
         else:
             made = Table(name, key, facts.value, facts.size, facts.kind)
         self._tables[node.name] = known, made

@@ -51,10 +51,10 @@ def _word(s: Scope, node: ast.Call, words: Sequence[str]) -> str:
 
 def _nsecs(s: Scope, node: ast.Call) -> Value:
     """`nsecs(monotonic)`."""
-    clock = _word(s, node, ("boot", "monotonic", "tai"))
-    if clock == "tai":
+    clock = _word(s, node, ("boot", "monotonic", "tai", "sw_tai"))
+    if clock in ("tai", "sw_tai"):  # bpftrace reckons sw_tai itself, for kernels without that helper
         need_helper(s.p, "ktime_get_tai_ns", "nsecs(tai)", "write nsecs")
-    found = {"boot": KTIME_GET_BOOT_NS, "monotonic": KTIME_GET_NS, "tai": KTIME_GET_TAI_NS}[clock]
+    found = {"boot": KTIME_GET_BOOT_NS, "monotonic": KTIME_GET_NS}.get(clock, KTIME_GET_TAI_NS)
     return Integer(s.p.b.call(found), signed=False)
 
 

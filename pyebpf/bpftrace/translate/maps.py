@@ -104,7 +104,7 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
 
 
 def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
-    """What all processors' parts are together: a count, a sum, an extreme, an average."""
+    """The value of all processors' parts together: a count, a sum, an extreme, an average."""
     p, type_ = s.p, table.value_type
     kind = type_.kind
     if kind not in READABLE:

@@ -12,9 +12,13 @@ from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.target import Target
+    from pyebpf.types import CharFactory, IntType
+
+    Pointed: TypeAlias = KernelType | IntType | CharFactory | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,25 @@ class Layout:
 
     type: KernelType
     align: int
-    members: dict[str, tuple[int, KernelType]]
+    members: dict[str, Member]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member: its place in bytes and its type; of a bit-field also its first bit there, and how many it has."""
+
+    offset: int
+    type: KernelType
+    bit: int = 0
+    bits: int = 0
+
+    def moved(self, distance: int) -> Member:
+        """The same in a struct that the one that it is of stands in."""
+        return Member(self.offset + distance, self.type, self.bit, self.bits)
+
+
+#: The id of a struct of the script's that a pointer leads to.
+_LATER = -(1 << 31)
 
 
 def _aligned(node: ast.Struct) -> int:
@@ -39,6 +61,8 @@ class Structs:
         self._source: Source = program.source
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
+        self._open: set[str] = set()
+        self._count = 0
         depth = 0
         for each in program.definitions:
             if isinstance(each, ast.Directive):
@@ -52,11 +76,25 @@ class Structs:
             node = self._nodes.get(name)
             if node is None:
                 return None
-            self._layouts[name] = self._laid_out(target, node, name, -1 - len(self._layouts))
+            if name in self._open:
+                raise self._source.error(f"{node.keyword} {name} contains itself: let it have a pointer", node)
+            self._open.add(name)
+            try:
+                self._layouts[name] = self._laid_out(target, node, name)
+            finally:
+                self._open.discard(name)
         return self._layouts[name]
 
-    def member(self, type_: KernelType, name: str, node: ast.Node) -> tuple[int, KernelType]:
-        """The offset and the type of a member of a type with such an id."""
+    def resolved(self, target: Target, type_: Pointed) -> Pointed:
+        """The target of a pointer, a struct of the script's with its size."""
+        if not isinstance(type_, KernelType) or type_.id != _LATER:
+            return type_
+        found = self.find(target, type_.name)
+        assert found is not None
+        return found.type
+
+    def member(self, type_: KernelType, name: str, node: ast.Node) -> Member:
+        """A member of a type with such an id."""
         found = self._layouts[type_.name].members.get(name)
         if found is None:
             raise self._source.error(
@@ -70,43 +108,64 @@ class Structs:
         for name in path:
             if type_.name not in self._layouts:
                 raise self._source.error("offsetof() goes only through structs that the script defines, here", node)
-            distance, type_ = self.member(type_, name, node)
-            offset += distance
+            member = self.member(type_, name, node)
+            type_, offset = member.type, offset + member.offset
         return offset
 
-    def _laid_out(self, target: Target, node: ast.Struct, name: str, number: int) -> Layout:
-        members: dict[str, tuple[int, KernelType]] = {}
-        offset = size = 0
+    def _laid_out(self, target: Target, node: ast.Struct, name: str) -> Layout:
+        self._count += 1
+        number = -self._count
+        members: dict[str, Member] = {}
+        position = size = 0  # in bits
         alignment, packed = _aligned(node), "packed" in node.attributes
         for each in node.members:
-            if each.bits is not None:
-                raise self._source.error("bit-fields are not supported yet in structs", each)
-            type_, align = self._nested(target, each.type) or self._type(target, each.type)
+            type_, align = self._nested(target, each) or self._type(target, each.type)
             if packed:
                 align = 1
             if not align:
                 # A struct of the kernel's: BTF tells no alignment, and any fits a multiple of 8.
-                if offset % 8:
+                if position % 64:
                     raise self._source.error(
                         f"the alignment of {type_.c_name} is not known: put it at a multiple of 8 bytes", each
                     )
                 align = 1 if type_.size % 8 else 8
-            offset = 0 if node.keyword == "union" else -(-offset // align) * align
+            if node.keyword == "union":
+                position = 0
+            if each.bits is not None:
+                found, position = self._bit_field(each, type_, position, packed=packed)
+            else:
+                position = -(-position // (8 * align)) * 8 * align
+                found = Member(position // 8, type_)
+                position += 8 * type_.size
             if each.name:
-                members[each.name] = offset, type_
-            else:  # members of a nested struct without a name are those of the outer one
-                members |= {name: (offset + at, of) for name, (at, of) in self._layouts[type_.name].members.items()}
-            offset += type_.size
-            size, alignment = max(size, offset), max(alignment, align)
-        made = KernelType(node.keyword, -(-size // alignment) * alignment, name, id=number)
+                members[each.name] = found
+            elif each.bits is None:  # members of a nested struct without a name are those of the outer one
+                inner = self._layouts[type_.name].members
+                members |= {key: member.moved(found.offset) for key, member in inner.items()}
+            size = max(size, position)
+            alignment = max(alignment, align if each.name or each.bits is None else 1)
+        made = KernelType(node.keyword, -(-size // (8 * alignment)) * alignment, name, id=number)
         return Layout(made, alignment, members)
 
-    def _nested(self, target: Target, node: ast.Type | ast.Struct | ast.Enum) -> tuple[KernelType, int] | None:
+    def _bit_field(self, node: ast.Member, type_: KernelType, position: int, *, packed: bool) -> tuple[Member, int]:
+        """A member of some bits, and the bit behind it: it lies within one unit of its type."""
+        bits = node.bits.value if isinstance(node.bits, ast.Integer) else -1
+        unit = 8 * type_.size
+        if packed or type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
+            raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number, in a struct not packed", node)
+        if not bits or position // unit != (position + bits - 1) // unit:
+            position = -(-position // unit) * unit
+        return Member(position // unit * type_.size, type_, position % unit, bits), position + bits
+
+    def _nested(self, target: Target, member: ast.Member) -> tuple[KernelType, int] | None:
         """The type of a member that is defined right there, and its alignment; None if it is not."""
+        node = member.type
         if not isinstance(node, ast.Struct):
             return None
         name = node.name or f"({node.keyword} at {node.start})"
-        made = self._layouts[name] = self._laid_out(target, node, name, -1 - len(self._layouts))
+        if name in self._nodes or name in self._layouts:
+            raise self._source.error(f"there is a {node.keyword} {name} already", member)
+        made = self._layouts[name] = self._laid_out(target, node, name)
         return made.type, made.align
 
     def _type(self, target: Target, node: ast.Type | ast.Struct | ast.Enum) -> tuple[KernelType, int]:
@@ -144,8 +203,8 @@ class Structs:
         if isinstance(node, ast.TypeName) and node.name == "void":
             return KernelType("void", 0, "void")
         if isinstance(node, ast.TypeName) and node.keyword and node.name in self._nodes:
-            found = self._layouts.get(node.name)
-            return found.type if found is not None else KernelType("void", 0, "void")
+            # It may contain what is being laid out: its size is asked for where a pointer to it is used.
+            return KernelType(self._nodes[node.name].keyword, 0, node.name, id=_LATER)
         try:
             return self._type(target, node)[0]
         except NotFound:

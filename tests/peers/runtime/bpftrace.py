@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyebpf import cli
 from pyebpf.cli import bpftrace as command
@@ -57,12 +58,12 @@ def main() -> int:
         Path(place).write_text(str(os.getpid()))
     tell = command.print_output
 
-    def print_output(script: object, **options: object) -> int:
-        output = script.output  # type: ignore[attr-defined]  # a Script
+    def print_output(script: Any, **options: Any) -> int:
+        output = script.output
 
-        def told(stop: object, *, attached: object, json: bool) -> object:
+        def told(stop: Any, *, attached: Any, json: bool) -> Any:
             def announced(count: int) -> None:
-                attached(count)  # type: ignore[operator]
+                attached(count)
                 sys.stdout.flush()
                 if "-q" not in sys.argv:
                     os.write(2, f"Attached {count} probe{'s' if count != 1 else ''}\n".encode())
@@ -70,10 +71,10 @@ def main() -> int:
 
             return output(stop, attached=announced, json=json)
 
-        script.output = told  # type: ignore[attr-defined]
-        return tell(script, **options)  # type: ignore[arg-type]
+        script.output = told
+        return tell(script, **options)
 
-    command.print_output = print_output  # type: ignore[assignment]
+    command.print_output = print_output
     return cli.main(arguments(sys.argv[1:]))
 
 
