@@ -69,7 +69,7 @@ def changes(program: ast.Program, structs: Structs, target: Target) -> list[str]
 
 
 class _Script:
-    """What is known of a script, and what it was told."""
+    """A script with what is known of it, and what it was told."""
 
     def __init__(self, program: ast.Program, target: Target) -> None:
         self.program = program
