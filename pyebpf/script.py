@@ -19,6 +19,7 @@ from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.maps import over
+from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ class Script(BPF):
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
+        #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
+        #: terminal would obey escaped. bpftrace prints them as they are.
+        self.escapes = False
         #: The status that the script's `exit()` gave.
         self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
@@ -134,7 +138,8 @@ class Script(BPF):
             printer.status = None
             yield from self._printed(printer, 0.0)
             self.status = stopped or 0
-            yield printer.before_maps
+            if self._script.script.settings.print_maps_on_exit or not self.escapes:
+                yield printer.before_maps
             if self._script.script.settings.print_maps_on_exit:
                 yield printer.maps()
             self.last_dropped = dict(self.dropped)
@@ -158,7 +163,7 @@ class Script(BPF):
         made = (JsonPrinter if json else Printer)(
             _Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain
         )
-        made.warns = self.warns
+        made.warns, made.escapes = self.warns, self.escapes
         return made
 
 
@@ -189,6 +194,9 @@ class _Names:
     def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
         frames = self._script.stacks.user(number, pid)
         return _stack_text(frames[:limit], mode, kernel=False)
+
+    def shown(self, text: str) -> str:
+        return escaped(text) if self._script.escapes else text
 
     def kernel_symbol(self, address: int) -> str:
         frame = self._script._names().kernel_frames((address,))[0]

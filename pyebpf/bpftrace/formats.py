@@ -119,11 +119,12 @@ def _text(raw: bytes) -> str:
 
 
 def texts_of_records(
-    format_: Format, types: Sequence[ValueType], layout: TupleType
+    format_: Format, types: Sequence[ValueType], layout: TupleType, shown: Callable[[str], str] | None = None
 ) -> Callable[[Iterable[bytes]], list[str]] | None:
     """Function from records, each the number of its action and values of these types, to their texts.
 
-    It unpacks and formats a record by two calls of C code. None for a format that asks for more.
+    It unpacks and formats a record by two calls of C code. Strings are `shown`, or as they are. None for a format that
+    asks for more.
     """
     packed, at, template = "<", 0, _escaped(format_.pieces[0])
     parts = zip(format_.specifiers, types, layout.fields[1:], format_.pieces[1:], strict=True)
@@ -137,9 +138,10 @@ def texts_of_records(
         template += replacement + _escaped(piece)
     unpack = Struct(f"{packed}{layout.size - at}x").unpack
     names = "".join(f"v{number}, " for number in range(len(types))) or "_"
+    text = _text if shown is None else lambda raw: shown(_text(raw))
     # What the script says gets in as a literal.
     source = f"lambda records: [f{template!r} for {names} in map(unpack, records)]"
-    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": _text, "unpack": unpack})  # noqa: S307 - as above
+    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": text, "unpack": unpack})  # noqa: S307 - as above
     return made
 
 

@@ -43,6 +43,8 @@ class Printer:
         self._cat, self._system, self._complain = cat, system, complain
         #: Whether warnf() prints anything.
         self.warns = True
+        #: Whether strings are to be escaped, as the names do.
+        self.escapes = False
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
         #: Functions that format many records of an action; None for actions that are carried out one by one.
@@ -80,7 +82,7 @@ class Printer:
         """A function that formats many records of an action; None for one that is carried out record by record."""
         if action.kind != "printf" or action.format is None:
             return None
-        return texts_of_records(action.format, action.types, action.layout)
+        return texts_of_records(action.format, action.types, action.layout, self.names.shown if self.escapes else None)
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""

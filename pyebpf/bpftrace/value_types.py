@@ -24,6 +24,9 @@ class Names(Protocol):
     def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
         """A stack of a process as text."""
 
+    def shown(self, text: str) -> str:
+        """A text as it is printed: as it is, or with what a terminal would obey escaped."""
+
     def kernel_symbol(self, address: int) -> str:
         """The function of the kernel at an address."""
 
@@ -109,6 +112,9 @@ class String(ValueType):
     @property
     def storage(self) -> Type:
         return CharArray(self.size)
+
+    def text(self, value: object, names: Names) -> str:
+        return names.shown(str(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ def act_on(name: str, given: Namespace, write: Callable[[], str], act: Callable[
         note(text.rstrip("\n"))
     try:
         script = Script(text, file=f"<{name}>", pid=given.pid)
+        script.escapes = True
         return dump(script) if given.dump else act(script)
     except PyebpfError as error:
         note(f"pyebpf {name}: {describe(error)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs, needs_functions
@@ -89,3 +90,22 @@ def test_what_is_refused():
     assert done.returncode == 1
     assert "no_such" in done.stderr
     assert pyebpf("argdist").returncode == 2
+
+
+def test_names_cannot_write_to_the_terminal(tmp_path):
+    """Nor make lines of their own: escapes are shown, as tools show them. Nothing stands behind the last line."""
+    path = f"{tmp_path}/a\nb\x1b[31m"
+    spec = 't:syscalls:sys_enter_openat ((args->flags & 0x400) != 0) "%s", args->filename'
+    counted = "t:syscalls:sys_enter_openat():char*:args->filename:(args->flags & 0x400) != 0"
+    with (
+        running("trace", *MINE, "-z", "200", spec) as tool,
+        running("argdist", *MINE, "-z", "200", "-C", counted, "600") as table,
+    ):
+        with suppress(OSError):
+            os.open(path, os.O_APPEND)
+        tool.stop()
+        table.stop()
+    shown = f"{tmp_path}/a\\x0ab\\x1b[31m"
+    assert tool.out.splitlines()[1].endswith(f" {shown}")
+    assert len(tool.out.splitlines()) == 2
+    assert table.out.splitlines()[-1] == f"[{shown}]: 1"

@@ -122,3 +122,19 @@ def test_a_command_is_run_where_that_is_allowed() -> None:
     """With the text that the format makes; what it prints comes in its place."""
     script = Script('BEGIN { printf("a\\n"); system("echo %d", 5); print("b"); }', unsafe=True)
     assert printed_by(script, lambda _: None) == "a\n5\nb\n"
+
+
+def test_strings_escaped_for_a_terminal():
+    """As tools print names, in printf, print and maps; as they are without it. Layouts are the author's."""
+    text = r'BEGIN { $s = "a\n\x1b[31m\\"; printf("%s\t|%x\n", $s, 16); print($s); @[$s] = "\x07"; }'
+    plain = "a\n\x1b[31m\\"
+    assert printed(text) == f"{plain}\t|10\n{plain}\n@[{plain}]: \x07\n"
+    script = Script(text)
+    script.escapes = True
+    shown = r"a\x0a\x1b[31m\\"
+    assert printed_by(script, lambda _: None) == f"{shown}\t|10\n{shown}\n@[{shown}]: \\x07\n"
+
+
+def test_length_of_a_map_s_string():
+    """strlen() is of the string that a map without keys holds."""
+    assert printed('BEGIN { @s = "abc"; print(strlen(@s)); clear(@s); }') == "3\n"

@@ -314,13 +314,13 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
 def _sized(s: Scope, node: ast.Call) -> Value:
     """`len(@map)`, `len(text)`."""
     (first,) = arguments(s, node, 1, 1)
-    if isinstance(first, ast.Map):
+    if isinstance(first, ast.Map) and node.name == "len":
         return maps.length(s, first)
     value = evaluate(s, first)
     if isinstance(value, Unknown):
         return value
     if not isinstance(value.type, String) or not isinstance(value, Text):
-        raise s.error(f"len() of {value.type.name} is not supported yet", first)
+        raise s.error(f"{node.name}() of {value.type.name} is not supported yet", first)
     found: Any = len(value.source) if isinstance(value.source, bytes) else value.kept(s.p).length(s.p)
     return constant(s.p, found) if isinstance(found, int) else Integer(found.value, signed=False)
 
