@@ -53,6 +53,9 @@ class ScriptModule:
         self.ends: list[AnyProbe] = []
         self.attached: list[AnyProbe] = []
         source = self.script.source
+        for each in program.imports:
+            if each.path.partition("/")[0] != "stdlib":
+                raise source.error("of imports only those of stdlib are supported, which are there without them", each)
         if not self.script.program.probes:
             raise source.error("this script has no probe: BEGIN { … } runs at its start", program)
         for probe in self.script.program.probes:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from hypothesis import given, settings, strategies as st
 
 from pyebpf.bpftrace.formats import Format, Specifier, parse_format, texts_of_records
 from pyebpf.bpftrace.value_types import Boolean, Number, String
+from pyebpf.output.escape import escaped
 from pyebpf.types import U64, TupleType
 
 TYPES = (Number(signed=True), Number(signed=False), String(16))
@@ -40,9 +43,10 @@ def test_records_at_once_have_the_text_of_one(parts, values):
         for type_, (word, text) in zip(types, values, strict=False)
     ]
     record = layout.encode((5, *stored))
-    one = format_.apply(layout.decode(record)[1:], types, None)
-    texts = texts_of_records(format_, types, layout)
-    assert texts is None or texts([record, record]) == [one, one]
+    for shown in (str, escaped):
+        one = format_.apply(layout.decode(record)[1:], types, SimpleNamespace(shown=shown))
+        texts = texts_of_records(format_, types, layout, None if shown is str else shown)
+        assert texts is None or texts([record, record]) == [one, one]
     assert (texts is None) == any("#" in specifier and index != 2 for (specifier, index), _ in parts)
 
 

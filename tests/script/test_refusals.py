@@ -21,6 +21,8 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { print(nothing); }", "nothing", "nothing is no builtin, and no constant of the kernel's"),
         ("BEGIN { print(@x); }", "@x", "@x is never assigned: nothing tells what it holds"),
         ("BEGIN { print($x); }", "$x", "$x is read before anything is assigned to it"),
+        ("BEGIN { $x = @y; print($x); }", "@y", "@y is never assigned: nothing tells what it holds"),
+        ('import "mine"; BEGIN { exit(); }', 'import "mine"', "of imports only those of stdlib are supported"),
         ('BEGIN { $x = 1; $x = "a"; }', '$x = "a"', "this holds an integer elsewhere, and a string here"),
         ('BEGIN { @x = 1; @x = "a"; }', "@x", "@x holds an integer elsewhere, and a string here"),
         ("BEGIN { @x = 1; @x = count(); }", "@x", "@x holds an integer elsewhere, and count() here"),

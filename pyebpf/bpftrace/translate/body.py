@@ -86,4 +86,6 @@ class ProbeBody(Body):
         if p.b.reachable:
             scope.leave()
         if scope.unknown is not None and not scope.variables.changed and not self.script.maps.changed:
-            raise scope.unknown
+            # A variable may hold what comes of such a map: that is the cause, then.
+            unassigned = self.script.maps.unknown
+            raise scope.unknown if unassigned is None else self.script.source.error(*unassigned)
