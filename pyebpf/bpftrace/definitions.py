@@ -58,7 +58,10 @@ def _line(source: Source, start: int) -> tuple[str, int]:
             position = match.end()
             if piece == "\n":
                 return " ".join(pieces).rstrip(), match.start()
-    return " ".join([*pieces, text[position:]]).rstrip(), len(text)
+    rest = text[position:]
+    if (len(rest) - len(rest.rstrip("\\"))) % 2:  # a backslash at the very end joins nothing, as before an empty line
+        rest = rest[:-1]
+    return " ".join([*pieces, rest]).rstrip(), len(text)
 
 
 def behind_attributes(text: str, position: int) -> int:

@@ -107,3 +107,10 @@ def test_scripts_of_a_folder(folder):
     for path in found:
         tree = parse(path.read_bytes(), str(path), ("99", "1"))
         assert parse(unparse(tree), f"{path} spelled anew", ("99", "1")) == tree
+
+
+@pytest.mark.parametrize(("end", "text"), [("", "1"), ("\\", "1"), ("\\\\", r"1\\"), ("\\\n", "1"), ("\\\n2", "1 2")])
+def test_a_definition_at_the_end(end: str, text: str) -> None:
+    """A backslash there joins nothing to it."""
+    (found,) = parse(f"#define A 1{end}").definitions
+    assert found.text == text
