@@ -21,7 +21,8 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; an option that there is not is named as such, before the word behind it is taken for an argument."""
-        for word in sys.argv[1:] if args is None else args:
+        passes_on = any(action.nargs == argparse.REMAINDER for action in self._actions)  # to a tool's own parser
+        for word in [] if passes_on else sys.argv[1:] if args is None else args:
             if word == "--":
                 break
             name = word.partition("=")[0]

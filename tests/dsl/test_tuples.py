@@ -131,7 +131,7 @@ REFUSED = {
     "(pid, 1) == (3, 1)": "pid is used here without parentheses: write pid()",
     "(pid, 1) in ((3, 1),)": "pid is used here without parentheses: write pid()",
     "(opens, 1) == (opens, 1)": "the map opens cannot be compared with the map opens by ==",
-    "min((count, 1), (2, 3))[0]": "(an s32, 1) is not a number",
+    "min((count, 1), (2, 3))[0]": "min() is for numbers at run time: of two tuples write `b if b < a else a`",
     "{(1, 1): 3}[(count, 1)]": "this key may be missing, and there are no exceptions in a probe: write .get(k), and "
     "test that with `is None`, or .get(k, default)",
     "comm() in 'python bash'": "comm() in 'python bash' would ask whether it is a substring, which is known only "

@@ -14,6 +14,7 @@ from pyebpf.cli.live import run_live, run_tool
 from pyebpf.cli.report import UsageError
 from tests.live.made_up import HOSTILE, TOOLS
 from tests.live.test_server import messages
+from tests.support.waiting import wait_until
 
 
 def get(address):
@@ -76,11 +77,7 @@ def test_stacks(live):
 
 
 def get_until(address, text):
-    for _ in range(1000):
-        found = get(address)
-        if text in found:
-            return found
-    raise AssertionError(found)
+    return wait_until(lambda: found if text in (found := get(address)) else None)
 
 
 def test_an_error_ends_the_page_too(live):
