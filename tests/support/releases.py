@@ -34,7 +34,7 @@ _SINCE: dict[tuple[int, int], str] = {
     ): "helper:loop helper:loop@raw_tracepoint helper:loop@socket_filter helper:loop@syscall helper:loop@tracepoint "
     "helper:strncmp@raw_tracepoint",
     (5, 18): "helper:xdp_load_bytes@xdp member:bpf_tunnel_key.local_ipv4 program:xdp@frags",
-    (5, 19): "helper:dynptr_from_mem@syscall helper:kptr_xchg@sched_cls "
+    (5, 19): "helper:map_lookup_percpu_elem@raw_tracepoint helper:dynptr_from_mem@syscall helper:kptr_xchg@sched_cls "
     "helper:ringbuf_reserve_dynptr@raw_tracepoint helper:ringbuf_reserve_dynptr@syscall",
     (6, 0): "helper:tcp_raw_gen_syncookie_ipv4@sched_cls",
     # LSM programs are Linux 5.7's, those of a control group 6.0's; Debian has built them in since 6.1.
