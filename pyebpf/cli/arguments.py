@@ -20,7 +20,10 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(self.prog, message)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse; an option that there is not is named as such, before the word behind it is taken for an argument."""
+        """Parse; an option that there is not is named as such, before the word behind it is taken for an argument.
+
+        Options may stand between arguments.
+        """
         passes_on = any(action.nargs == argparse.REMAINDER for action in self._actions)  # to a tool's own parser
         for word in [] if passes_on else sys.argv[1:] if args is None else args:
             if word == "--":
@@ -28,7 +31,9 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0]
             if name.startswith("--") and not any(each.startswith(name) for each in self._option_string_actions):
                 self.error(f"unrecognized arguments: {word}")
-        return super().parse_args(args, namespace)
+        if passes_on:
+            return super().parse_args(args, namespace)
+        return self.parse_intermixed_args(args, namespace)  # `TOOL PATTERN --json 1 5`, too
 
     def print_help(self, file: Any = None) -> None:
         """Write the help to standard output. argparse itself takes no notice of a write that fails."""

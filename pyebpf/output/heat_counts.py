@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pyebpf.dataclass import dataclass
 from pyebpf.output.escape import escaped
-from pyebpf.output.histogram import Bucket
+from pyebpf.output.histogram import MEASURED, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -274,7 +274,8 @@ class IntervalCounts:
                 self._key(histogram).add(began, histogram)
 
     def _key(self, histogram: Histogram) -> _Key:
-        title = " ".join(histogram.heading().split()) if histogram.labels else ""
+        named = {name: value for name, value in histogram.labels.items() if name not in MEASURED}
+        title = " ".join(histogram.with_labels(named).heading().split()) if named else ""
         if title not in self._keys and len(self._keys) >= MAX_KEYS:
             title = f"{OTHERS} ({escaped(histogram.unit)})"
         key = self._keys.get(title)

@@ -22,6 +22,10 @@ _NARROW, _WIDE = 10, 20  # digits of a bound: up to 2**32, up to 2**64
 _LINE = 79
 
 
+#: Labels that tell of the values, other ones in each interval, and not whose they are.
+MEASURED = frozenset({"average_ns", "total_ns", "count"})
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket(Record):
     """Count of values from `low` to `high`, both included; None is "no bound on that side"."""

@@ -133,3 +133,13 @@ def test_histograms_of_other_buckets_are_a_picture_of_their_own():
     counts = IntervalCounts(SECOND)
     counts.add(SECOND, [log2([1], unit="usecs"), log2([2], unit="bytes"), log2([1, 1, 1], unit="usecs")])
     assert [(grid.unit, grid.total) for grid in counts.grids()] == [("usecs", 4), ("bytes", 2)]
+
+
+def test_labels_that_are_measured_make_no_pictures():
+    """A function's average is another one in each interval: its histograms are in one picture."""
+    counts = IntervalCounts(SECOND)
+    for number in (1, 2):
+        labels = {"function": "f", "average_ns": number, "total_ns": 7 * number, "count": 7}
+        counts.add(number * SECOND, [log2([0, 7], unit="nsecs", labels=labels)])
+    (grid,) = counts.grids()
+    assert (grid.title, grid.total) == ("function = 'f'", 14)
