@@ -228,7 +228,8 @@ def _line_of(columns: Sequence[Column]) -> Callable[[Any], str]:
         scope[f"text{index}"] = column.text
         number, text, other = _number(column, value), _padded(column, value), f"text{index}({value})"
         cells.append(f"({number} if type({value}) is int else {text} if {_is_plain(column, value)} else {other})")
-    source = ["def line(record):", *values, f" return ' '.join(({', '.join(cells)},)).rstrip()"]
+    text = "".join(f"{cell}, " for cell in cells)  # none, of a table that somebody declared so
+    source = ["def line(record):", *values, f" return ' '.join(({text})).rstrip()"]
     exec("\n".join(source), scope)  # noqa: S102 - as the decoder of records does; see the docstring for what gets in
     line: Callable[[Any], str] = scope["line"]
     return line

@@ -197,3 +197,9 @@ def test_columns_below_the_line():
     assert row.object(record) == {"pid": 7, "reason": "why\n", "stack": ["inner", "outer"]}
     assert row.values(record) == [7, "why\n", "inner;outer"]
     assert row.line(SimpleNamespace(pid=7, reason=None, stack=())) == "7"
+
+
+def test_a_table_without_columns_has_empty_lines():
+    """As a garbled recording may declare one."""
+    row = Row([])
+    assert (row.line(object()), row.header(), row.object(object())) == ("", "", {})
