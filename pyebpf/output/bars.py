@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.output.area import Area
 from pyebpf.output.axes import NANOSECONDS, duration, size, value_axis
+from pyebpf.output.heat_counts import BOTTOM, row_of
 from pyebpf.output.heatmap import row_label
 from pyebpf.output.histogram import Bucket
 from pyebpf.output.svg import END, MIDDLE, PAINTS, SERIES, Paint, document, fitting, paints, text, xml_text
@@ -25,8 +26,6 @@ ACROSS, GAP = 3, 16  # histograms in a row, and pixels between them
 TICKS_WIDTH, ABOVE, HEIGHT, BELOW = 50, 27, 120, 44  # of each: for its numbers, its title, its bars, its axis
 TICKS_UP, TICK_WIDTH = 4, 52
 MOST = 24
-#: The row of a bucket without a lower bound stands first.
-_BOTTOM = -(1 << 65)
 _MOST_BETWEEN = 100
 
 RULES = (
@@ -140,15 +139,15 @@ class _Axes:
     def add(self, grid: Grid) -> None:
         self.grids.append(grid)
         for row in grid.rows:
-            self._rows.setdefault(_low(row), row)
+            self._rows.setdefault(row_of(row), row)
 
     def fits(self, grid: Grid) -> bool:
         """Whether a histogram has the same unit, and no range that overlaps another of these."""
         if (grid.unit, grid.scale) != (self.unit, self.scale):
             return False
-        both = sorted({**self._rows, **{_low(row): row for row in grid.rows}}.items())
-        same = all(self._rows.get(_low(row), row).high == row.high for row in grid.rows)
-        ends = [_BOTTOM if row.high is None else row.high for _, row in both[:-1]]
+        both = sorted({**self._rows, **{row_of(row): row for row in grid.rows}}.items())
+        same = all(self._rows.get(row_of(row), row).high == row.high for row in grid.rows)
+        ends = [BOTTOM if row.high is None else row.high for _, row in both[:-1]]
         return same and all(low > end for (low, _), end in zip(both[1:], ends, strict=True))
 
     def rows(self) -> list[Bucket]:
@@ -164,7 +163,7 @@ class _Axes:
     def drawn(self, grid: Grid, area: Area, noun: str, group: int) -> Iterator[str]:
         """A histogram with its axes."""
         rows = self.rows()
-        counts = {_low(row): row.count for row in grid.rows}
+        counts = {row_of(row): row.count for row in grid.rows}
         upwards = value_axis(max(row.count for each in self.grids for row in each.rows), "", TICKS_UP)
         step = area.width / len(rows)
         name = f"{grid.title}, " if grid.title else ""
@@ -182,7 +181,7 @@ class _Axes:
             yield f'<line class="grid" x1="{area.left:g}" x2="{area.right:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
             yield text(area.left - 5, round(y + 4, 1), words, END, kind="weak tick")
         for number, row in enumerate(rows):
-            count, left = counts.get(_low(row), 0), area.left + number * step
+            count, left = counts.get(row_of(row), 0), area.left + number * step
             height = count / upwards.span * area.height
             if count:
                 height = max(height, 1.0)  # one of a million is seen, too
@@ -237,7 +236,3 @@ def _between(low: int, high: int, before: Bucket) -> Iterator[Bucket]:
         yield from (Bucket(at, at + step - 1, 0) for at in range(low, high + 1, step))
     else:
         yield Bucket(low, high, 0)
-
-
-def _low(row: Bucket) -> int:
-    return _BOTTOM if row.low is None else row.low

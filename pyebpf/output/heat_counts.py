@@ -207,7 +207,7 @@ def _grid(
 
 
 #: The row of a bucket without a lower bound stands below all others, whose rows are their lower bounds.
-_BOTTOM = -(1 << 65)
+BOTTOM = -(1 << 65)
 
 
 class _Key:
@@ -223,13 +223,13 @@ class _Key:
         """Whether the other's buckets are of the same kind; those that both have, with the same bounds."""
         known = self.buckets
         return (self.unit, self.kind) == (other.unit, other.kind) and all(
-            known.get(_row(each), each).high == each.high for each in other.buckets
+            known.get(row_of(each), each).high == each.high for each in other.buckets
         )
 
     def add(self, time: int, histogram: Histogram) -> None:
         for bucket in histogram.buckets:
-            self.buckets.setdefault(_row(bucket), bucket)
-        _add(self.columns.at(time), ((_row(bucket), bucket.count) for bucket in histogram.buckets if bucket.count))
+            self.buckets.setdefault(row_of(bucket), bucket)
+        _add(self.columns.at(time), ((row_of(bucket), bucket.count) for bucket in histogram.buckets if bucket.count))
         self.total += histogram.total
 
     def grid(self, title: str) -> Grid:
@@ -252,8 +252,9 @@ class _Key:
         return _grid((title, ""), self.unit, scale, rows, width, columns)
 
 
-def _row(bucket: Bucket) -> int:
-    return _BOTTOM if bucket.low is None else bucket.low
+def row_of(bucket: Bucket) -> int:
+    """The number that a bucket's row is sorted and found by."""
+    return BOTTOM if bucket.low is None else bucket.low
 
 
 class IntervalCounts:

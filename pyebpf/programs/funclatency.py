@@ -33,6 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+def check_functions(pattern: str) -> None:
+    """Raise InvalidValue for a pattern of what takes no time: tracepoints, USDT probes."""
+    if split(pattern)[0] != FUNCTION:
+        raise InvalidValue(f"{pattern!r}: only functions take time: 'tcp_*', or 'LIBRARY:FUNCTION'")
+    check_pattern(pattern)
+
+
 @dataclass(frozen=True)
 class Options:
     """Options: what to time, of whom, and how to show it."""
@@ -49,9 +56,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what are no functions."""
-        if split(self.pattern)[0] != FUNCTION:
-            raise InvalidValue(f"{self.pattern!r}: only functions take time: 'tcp_*', or 'LIBRARY:FUNCTION'")
-        check_pattern(self.pattern)
+        check_functions(self.pattern)
 
     def unit(self) -> tuple[str, int]:
         """The unit of the rows, and how many nanoseconds it has."""

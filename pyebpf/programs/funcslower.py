@@ -28,8 +28,8 @@ from pyebpf import (
     ustack,
 )
 from pyebpf.filters import TaskFilter
-from pyebpf.programs.funccount import FUNCTION, Counter, check_pattern, max_probes_option, split
-from pyebpf.programs.funclatency import Latencies
+from pyebpf.programs.funccount import Counter, max_probes_option, split
+from pyebpf.programs.funclatency import Latencies, check_functions
 from pyebpf.tool import (
     Column,
     EventTool,
@@ -131,9 +131,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what are no functions, and two thresholds."""
-        if split(self.pattern)[0] != FUNCTION:
-            raise InvalidValue(f"{self.pattern!r}: only functions take time: 'tcp_*', or 'LIBRARY:FUNCTION'")
-        check_pattern(self.pattern)
+        check_functions(self.pattern)
         if self.milliseconds is not None and self.microseconds is not None:
             raise InvalidValue("-m and -u are one threshold, in milliseconds or in microseconds: give one of them")
 
@@ -247,7 +245,6 @@ def columns(options: Options) -> tuple[Column, ...]:
     first: list[int] = []
 
     def since_first(call: SlowCall) -> int:
-        first[1:] = []
         if not first:
             first.append(call.time)
         return call.time - first[0]
