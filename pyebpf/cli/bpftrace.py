@@ -150,6 +150,11 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
 
     from pyebpf.script import Script
 
+    if "output" in given:
+        from pyebpf.cli.files import check_file
+
+        check_file(given["output"])
+
     with ExitStack() as stack:
         child = None
         if "command" in given and not given.get("dump"):

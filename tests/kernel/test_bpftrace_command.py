@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import pyebpf
+from tests.support.needs import needs
 
 EXEC = 'tracepoint:sched:sched_process_exec /pid == cpid/ { printf("%d %s\\n", pid == cpid, comm); }'
 
@@ -83,3 +85,18 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     """By bpftrace's names."""
     monkeypatch.setenv("BPFTRACE_MAX_CAT_BYTES", "4")
     assert pyebpf("-e", 'BEGIN { cat("/proc/version"); }').stdout == "Linu\n\n"
+
+
+def test_an_output_file_is_not_written_through_another_user_s_link(tmp_path):
+    """In a folder that everybody can write to, as pictures are not."""
+    needs("user:root")
+    (tmp_path / "ours").write_text("old")
+    tmp_path.chmod(0o1777)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "ours")
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    done = pyebpf("-e", "BEGIN { print(1); }", "-o", str(link))
+    assert (done.returncode, (tmp_path / "ours").read_text()) == (1, "old")
+    assert "is another user's link, in a folder that everybody can write to" in done.stderr
+    done = pyebpf("-e", "BEGIN { print(1); }", "-o", str(tmp_path / "none" / "file"))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
