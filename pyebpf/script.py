@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.json_printer import JsonPrinter
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
@@ -160,9 +159,12 @@ class Script(BPF):
     def printer(self, *, json: bool = False) -> Printer:
         """A printer of this script's actions."""
         limit = self._script.script.settings.max_cat_bytes
-        made = (JsonPrinter if json else Printer)(
-            _Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain
-        )
+        kind = Printer
+        if json:
+            from pyebpf.bpftrace.json_printer import JsonPrinter
+
+            kind = JsonPrinter
+        made = kind(_Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain)
         made.warns, made.escapes = self.warns, self.escapes
         return made
 

@@ -237,7 +237,8 @@ def print_output(
 
     With a child it begins once all is attached, and the script ends with it.
     """
-    from pyebpf.bpftrace.json_printer import counted
+    if json:
+        from pyebpf.bpftrace.json_printer import counted
 
     sink = text_sink(stream)
     sink.holds = held

@@ -14,7 +14,7 @@ from pyebpf.output.axes import NANOSECONDS, duration, size, value_axis
 from pyebpf.output.heat_counts import BOTTOM, row_of
 from pyebpf.output.heatmap import row_label
 from pyebpf.output.histogram import Bucket
-from pyebpf.output.svg import END, MIDDLE, PAINTS, SERIES, Paint, document, fitting, paints, text, xml_text
+from pyebpf.output.svg import END, MIDDLE, PAINTS, SERIES, Paint, document, fitting, paints, status_line, text, xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -121,7 +121,7 @@ def bar_charts(grids: Sequence[Grid], *, title: str, began: str = "", noun: str 
         parts.append(text(LEFT, bottom + 4, more, kind="weak"))
         bottom += 20
     height = math.ceil(bottom + FOOT)
-    parts.append(f'<text id="info" class="text" x="{LEFT}" y="{height - 10}" role="status" aria-live="polite"></text>')
+    parts.append(status_line(LEFT, height - 10))
     label = f"{title}: {words}"
     attributes = {"data-across": ACROSS}
     return document(WIDTH, height, parts, label=label, rules=RULES, css=CSS, script=SCRIPT, attributes=attributes)

@@ -23,6 +23,7 @@ from pyebpf.output.svg import (
     document,
     fitting,
     paints,
+    status_line,
     text,
     xml_text,
 )
@@ -176,7 +177,7 @@ def heat_map(grids: Sequence[Grid], *, title: str, began: str = "", noun: str = 
         legend, top = _legend(levels, top + 8, noun)
         parts += legend
     height = math.ceil(top + FOOT)
-    parts.append(f'<text id="info" class="text" x="{LEFT}" y="{height - 10}" role="status" aria-live="polite"></text>')
+    parts.append(status_line(LEFT, height - 10))
     return document(WIDTH, height, parts, label=f"{title}: {words}", rules=RULES, css=CSS, script=SCRIPT)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.output.area import Area
 from pyebpf.output.axes import duration, log_ticks, round_step, time_axis
-from pyebpf.output.svg import PAINTS, SERIES, Paint, document, fitting, paints, text, xml_text
+from pyebpf.output.svg import PAINTS, SERIES, Paint, document, fitting, paints, status_line, text, xml_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -229,7 +229,7 @@ def scatter_plot(points: Points, *, title: str, scale: Scale, began: str = "", v
         parts += [f'<g class="plot"><rect class="hit" {area.attributes}/><circle class="cursor" r="6"/></g>']
         parts.append(text(LEFT, area.top + 20, "nothing was seen"))
     height = math.ceil(top + FOOT - LEGEND_HEIGHT - 30)
-    parts.append(f'<text id="info" class="text" x="{LEFT}" y="{height - 10}" role="status" aria-live="polite"></text>')
+    parts.append(status_line(LEFT, height - 10))
     data = {"points": placed, "classes": [each.name for each in points.classes]}
     parts.append(f"<metadata>{xml_text(json.dumps(data, separators=(',', ':')))}</metadata>")
     return document(WIDTH, height, parts, label=f"{title}: {words}", rules=RULES, css=CSS, script=SCRIPT)

@@ -110,6 +110,11 @@ def text(x: float, y: float, words: str, rest: str = "", *, kind: str = "text") 
 MIDDLE, END = 'text-anchor="middle"', 'text-anchor="end"'
 
 
+def status_line(x: float, y: float) -> str:
+    """The line in which a document's script says what is chosen; readers of screens read it aloud."""
+    return f'<text id="info" class="text" x="{x}" y="{y}" role="status" aria-live="polite"></text>'
+
+
 def fitting(words: str, width: float, size: float = 12) -> str:
     """The text, cut if a sans-serif font of that size needs more than that width for it."""
     fits = int(width / (size * 0.56))

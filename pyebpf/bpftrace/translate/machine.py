@@ -11,13 +11,23 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
 from pyebpf.bpftrace.translate.texts import space_of
-from pyebpf.bpftrace.translate.values import Integer, Reference, Special, Unknown, literal_text
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Integer,
+    Reference,
+    Special,
+    Text,
+    Unknown,
+    constant,
+    literal_text,
+)
 from pyebpf.bpftrace.value_types import CgroupPath, MacAddress, NumberName
 from pyebpf.builder.available import need_helper
+from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
-from pyebpf.compiler.ir import Op
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.errors import closest
 from pyebpf.types import U64
 from pyebpf.uapi.helper_ids import (
@@ -164,19 +174,12 @@ def _address_in(space: Space) -> Callable[[Scope, ast.Call], Value]:
 
 def _is_error(s: Scope, node: ast.Call) -> Value:
     """`is_err(pointer)`: whether it is one of the last 4095 addresses, by which the kernel returns errors."""
-    from pyebpf.bpftrace.translate.values import Condition
-    from pyebpf.builder.ssa.conditions import Compare
-    from pyebpf.compiler.ir import Condition as Relation
-
     (first,) = _arguments(s, node, 1, 1)
     return Condition(Compare(Relation.UGE, number(s, first).value, s.p.b.const(-4095)))
 
 
 def _option(s: Scope, node: ast.Call) -> Value:
     """`getopt("name", default)`: an argument `--name=value` of the command line."""
-    from pyebpf.bpftrace.translate.values import Condition, Text, constant
-    from pyebpf.builder.ssa.conditions import Always
-
     first, *rest = _arguments(s, node, 1, 3)
     name = known_text(s, first)
     given = s.script.options.get(name)
