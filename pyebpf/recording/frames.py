@@ -29,7 +29,7 @@ class Types:
         self.count = 0
         self._kinds: dict[str, set[str]] = {field: set() for field in fields}
         self._bounds: dict[str, tuple[int, int]] = {}
-        self._nullable: dict[str, int] = dict.fromkeys(self._kinds, 0)
+        self._present: dict[str, int] = dict.fromkeys(self._kinds, 0)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Look at a row."""
@@ -38,7 +38,7 @@ class Types:
             kinds = self._kinds.setdefault(name, set())
             if value is None:
                 continue
-            self._nullable[name] = self._nullable.get(name, 0) + 1
+            self._present[name] = self._present.get(name, 0) + 1
             kind = _kind(value)
             kinds.add(kind)
             if kind in {"int", "ints"}:
@@ -52,7 +52,7 @@ class Types:
 
     def has_nulls(self, name: str) -> bool:
         """Whether some row has no value there."""
-        return self._nullable.get(name, 0) < self.count
+        return self._present.get(name, 0) < self.count
 
     def _type(self, name: str, kinds: set[str]) -> Type:
         low, high = self._bounds.get(name, (0, 0))
