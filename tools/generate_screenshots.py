@@ -62,17 +62,11 @@ for number in range(100_000):
     os.pread(blocks, 65536, number % 32 << 18)
     time.sleep(0.004)
 """
-STARTS = """\
-import subprocess, time
-while True:
-    subprocess.run(["/bin/ls", "/etc/hostname"], stdout=subprocess.DEVNULL)
-    time.sleep(0.2)
-"""
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A screenshot: the commands whose last writes `picture` (or serves a page), with a workload; then keys."""
+    """A screenshot: the commands whose last writes `picture`, or serves a page, beside a workload."""
 
     name: str
     workload: str
@@ -86,18 +80,24 @@ _CHOOSE = """\
 for (const key of [...Array(4).fill("ArrowRight"), "Enter", "ArrowRight", ...Array(30).fill("ArrowUp"), "Enter"])
   map.dispatchEvent(new KeyboardEvent("keydown", {key}))"""
 SHOTS = (
-    Shot("flame-graph", BUSY, ("profile --python -F 499 --svg out.svg 5",), "out.svg"),
-    Shot("heat-map", BUSY, ("runqlat --heatmap out.svg 0.25 10",), "out.svg"),
+    Shot("flame-graph", BUSY, ("profile --python -p {pid} -F 499 --svg out.svg 5",), "out.svg"),
+    Shot("heat-map", BUSY, ("runqlat --heatmap out.svg 0.25 40",), "out.svg"),
     Shot("scatter-plot", DISK, ("biosnoop --scatter out.svg -d 10",), "out.svg"),
-    Shot("bars", DISK, ("bitesize --bars out.svg 5",), "out.svg"),
+    Shot("bars", DISK, ("bitesize --bars out.svg -d 5",), "out.svg"),
     Shot(
         "samples-by-the-second",
         BUSY,
-        ("profile -F 99 --python --record cpu.rec 20", "show cpu.rec --subsecond out.html"),
+        ("profile -F 99 --python -p {pid} --record cpu.rec 20", "show cpu.rec --subsecond out.html"),
         "out.html",
         _CHOOSE,
     ),
-    Shot("live-page", STARTS, ("live execsnoop",), after='document.querySelectorAll("#events tbody tr").length > 20'),
+    Shot(
+        "live-page",
+        DISK,
+        ("live biosnoop",),
+        after='document.querySelectorAll("#events tbody tr").length > 200 && '
+        'document.querySelector("iframe:not(.waiting)")?.contentDocument.querySelectorAll(".cell").length > 99',
+    ),
 )
 
 
@@ -107,36 +107,41 @@ def main() -> None:
     wanted = sys.argv[1:] or [shot.name for shot in SHOTS]
     for shot in SHOTS:
         if shot.name in wanted:
-            with tempfile.TemporaryDirectory(dir="/var/tmp") as folder, working(shot.workload, folder):
-                take(shot, Path(folder))
+            with (
+                tempfile.TemporaryDirectory(prefix="app", dir="/var/tmp") as folder,
+                working(shot.workload, folder) as pid,
+            ):
+                take(shot, Path(folder), pid)
             print(f"{shot.name}: {(PICTURES / shot.name).with_suffix('.png').stat().st_size} bytes")
 
 
 @contextmanager
-def working(program: str, folder: str) -> Iterator[None]:
-    """Three processes of a workload."""
-    processes = [subprocess.Popen([sys.executable, "-c", program], cwd=folder) for _ in range(3)]
+def working(program: str, folder: str) -> Iterator[int]:
+    """Three processes of a workload, and the PID of one."""
+    Path(folder, "app.py").write_text(program)
+    processes = [subprocess.Popen(["/usr/bin/python3", "app.py"], cwd=folder) for _ in range(3)]
     try:
         time.sleep(0.5)
-        yield
+        yield processes[0].pid
     finally:
         for process in processes:
             process.kill()
             process.wait()
 
 
-def take(shot: Shot, folder: Path) -> None:
+def take(shot: Shot, folder: Path, pid: int) -> None:
     """Run the commands and take the screenshot."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with Browser(folder) as browser:
         if shot.picture:
             for command in shot.commands:
-                subprocess.run([*PYEBPF, *command.split()], cwd=folder, env=environment, check=True)
+                arguments = [*PYEBPF, *command.format(pid=pid).split()]
+                subprocess.run(arguments, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
             show(shot, browser, (folder / shot.picture).as_uri())
             return
         (command,) = shot.commands
         live = subprocess.Popen(
-            [*PYEBPF, *command.split()], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+            [*PYEBPF, *command.format(pid=pid).split()], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
         )
         try:
             assert live.stdout is not None
