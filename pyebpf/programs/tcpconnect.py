@@ -151,7 +151,6 @@ TOOL = EventTool(
     drop_labels=LABELS,
     records=events_of("connects", "time"),
     record=Connect,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),

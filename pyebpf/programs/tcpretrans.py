@@ -13,17 +13,7 @@ from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, pid, u8, u
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import joined_ends_columns, state_name
-from pyebpf.tool import (
-    Column,
-    EventTool,
-    Example,
-    SocketOptions,
-    SummaryTool,
-    counts_of,
-    dataclass,
-    events_of,
-    flag,
-)
+from pyebpf.tool import Column, EventTool, Example, SocketOptions, SummaryTool, counts_of, dataclass, events_of, flag
 
 #: include/net/inet_connection_sock.h: the timer that runs, while a tail loss probe is sent.
 ICSK_TIME_LOSS_PROBE = 5
@@ -127,7 +117,6 @@ TOOL = EventTool(
     drop_labels=LABELS,
     records=events_of("retransmits", "time"),
     record=Retransmit,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),

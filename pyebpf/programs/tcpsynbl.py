@@ -19,6 +19,7 @@ from pyebpf.tool import (
     EventLines,
     Example,
     Histogram,
+    NoOptions,
     Record,
     Stop,
     SummaryTool,
@@ -63,12 +64,7 @@ class Drop(Record):
     remote_port: int
 
 
-@dataclass(frozen=True)
-class Options:
-    """There is nothing to choose."""
-
-
-def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
+def build(options: NoOptions) -> BPF:  # noqa: ARG001 - as every tool's
     """The probes, the histograms and the buffer; nothing is loaded yet."""
     bpf = BPF()
     backlog = bpf.log2_hist(key=u32, label="backlog limit", unit="connections", name="backlog")
@@ -125,13 +121,13 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: BPF, options: NoOptions) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
     """The interval's histograms, by limit."""
     interval = bpf["backlog"].interval()
     yield from (interval[limit] for limit in sorted(interval))
 
 
-def drops(bpf: BPF, options: Options, stop: Stop) -> Iterator[Drop]:  # noqa: ARG001 - as every tool's
+def drops(bpf: BPF, options: NoOptions, stop: Stop) -> Iterator[Drop]:  # noqa: ARG001 - as every tool's
     """Drops as they happen."""
     for found in events(bpf["drops"], stop):
         ends = found.ends
@@ -158,7 +154,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.17",
     tracing="the backlog of TCP listeners",
-    options=Options,
+    options=NoOptions,
     build=build,
     drop_labels={"backlog": "handshakes at other limits", "drops": "drops"},
     snapshot=snapshot,

@@ -13,7 +13,7 @@ from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, joined_ends_columns
 from pyebpf.programs._transfers import Transfers
-from pyebpf.tool import Column, Example, Record, SocketOptions, SummaryTool, TaskOptions, dataclass, load_average
+from pyebpf.tool import Column, ConnectionOptions, Example, Record, SummaryTool, dataclass, load_average
 
 
 class Flow(Struct):
@@ -35,12 +35,7 @@ class Traffic(Record):
     received: int
 
 
-@dataclass(frozen=True)
-class Options(SocketOptions, TaskOptions):
-    """Options: which connections to show."""
-
-
-def build(options: Options) -> BPF:
+def build(options: ConnectionOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks, sockets = Transfers(IPPROTO_TCP), TaskFilter(options), SocketFilter(options)
     sent = bpf.counter(key=Flow, name="sent")
@@ -62,7 +57,7 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> list[Traffic]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: BPF, options: ConnectionOptions) -> list[Traffic]:  # noqa: ARG001 - as every tool's
     """The interval's traffic, the most first."""
     sent, received = dict(bpf["sent"].interval()), dict(bpf["received"].interval())
     rows = [
@@ -77,7 +72,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.14",
     tracing="TCP throughput",
-    options=Options,
+    options=ConnectionOptions,
     build=build,
     drop_labels={"sent": "calls on further connections", "received": "calls on further connections"},
     snapshot=snapshot,
