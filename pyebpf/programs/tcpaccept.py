@@ -14,7 +14,7 @@ from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tasks import TaskEvent
-from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, events_of
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns, events_of
 
 
 class Accept(TaskEvent):
@@ -64,10 +64,7 @@ TOOL = EventTool(
         Column("TIME", 8),
         Column("PID", 7),
         Column("COMM", 12),
-        Column("RADDR", 15, key="ends.remote", cut=False, field="remote_address", type="str"),
-        Column("RPORT", 5, key="ends.remote_port", field="remote_port", type="int"),
-        Column("LADDR", 15, key="ends.local", cut=False, field="local_address", type="str"),
-        Column("LPORT", 5, key="ends.local_port", field="local_port", type="int"),
+        *ends_columns(remote_first=True),
         Column("IP", key="ends.version", field="ip_version", type="int", printed=False),
         Column("BL", key=lambda accept: f"{accept.backlog}/{accept.limit}", field=None),
         Column("BACKLOG", printed=False),

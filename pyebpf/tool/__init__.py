@@ -46,7 +46,7 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
 from pyebpf.output.stacks import SLOT, Stack, StackPart
-from pyebpf.tool.columns import ends_columns, lifespan_column, result_column
+from pyebpf.tool.columns import elapsed_column, ends_columns, lifespan_column, result_column
 from pyebpf.tool.modes import EventMode, SummaryMode
 from pyebpf.tool.options import (
     CallOptions,
@@ -132,6 +132,7 @@ __all__ = [
     "counts_of",
     "dataclass",
     "devices_option",
+    "elapsed_column",
     "ends_columns",
     "events",
     "events_of",
@@ -372,7 +373,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval.
 
     A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
-    other. `heading` gives the line above a summary in place of the time of day, `footer` lines below the last one; both
+    other. `heading` gives the line above a summary, None for none, `footer` lines below the last one; both
     are of text alone. `stacks` gives what the tool has found by stack, in `unit`: for folded lines, a flame graph or a
     file for another profiler, in place of summaries, at the end.
     """
@@ -380,7 +381,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     snapshot: Callable[[Built, Options], Iterable[Yielded]]
     lines: EventLines[Built, Options, Any] | None = None
     screen: bool = False
-    heading: Callable[[Built, Options], str] | None = None
+    heading: Callable[[Built, Options], str | None] | None = None
     footer: Callable[[Built, Options], Iterable[str]] | None = None
     stacks: Callable[[Built, Options], Iterable[Stack]] | None = None
     unit: str = "samples"

@@ -26,7 +26,7 @@ class SummaryMode(Generic[Built, Options, Yielded]):
     columns: Sequence[Column] | Callable[[Options], Sequence[Column]] = ()
     record: type | None = None
     screen: bool = False
-    heading: Callable[[Built, Options], str] | None = None
+    heading: Callable[[Built, Options], str | None] | None = None
     footer: Callable[[Built, Options], Iterable[str]] | None = None
 
 
