@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pyebpf.programs import cachestat, filetype, vfsstat
+from pyebpf.programs import cachestat, filelife, filetype, vfsstat
 from tests.support.command import running
 from tests.support.loop import CONTROL, loop_device
 from tests.support.needs import needs, needs_functions, unless
@@ -119,6 +119,19 @@ def test_filelife(folder):
     heading, *lines = text.out.splitlines()
     assert heading.split() == ["TIME", "PID", "COMM", "AGE(s)", "FILE"]
     assert [line.split()[-1] for line in lines] == ["brief.new", "longer.new"]
+
+
+def test_filelife_with_whole_paths(folder):
+    """-F has the path where the file system is mounted."""
+    below = folder / "one" / "two"
+    below.mkdir(parents=True)
+    with filelife.open(pid=os.getpid(), full_path=True) as files:
+        (below / "brief").touch()
+        (below / "brief").unlink()
+        (folder / "top").touch()
+        (folder / "top").unlink()
+        found = [each.file for each in files.poll(1)]
+    assert found == [str(below / "brief"), str(folder / "top")]
 
 
 def test_filetype(folder):
