@@ -19,6 +19,8 @@ from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, even
 SI_USER, SI_TKILL = 0, -6
 #: include/linux/sched/signal.h: SEND_SIG_PRIV, the last of the numbers in place of an address.
 SPECIAL = 1
+#: Nanoseconds that may pass between two readings of the clock in one probe, by an interrupt.
+SLACK = 1_000_000
 
 
 class Sent(Struct):
@@ -90,7 +92,7 @@ def build(options: Options) -> BPF:
         if options.target is not None and target != options.target:
             return
         time, last, receiver = now(), sent.get(get_current_pid_tgid()), ""
-        if last is not None and last.time >= time - elapsed:
+        if last is not None and last.time >= time - elapsed - SLACK:
             receiver = last.comm
         kills.emit(
             Kill(
