@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
+from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
@@ -150,6 +151,8 @@ class Script(BPF):
         maps = self._running.maps
         if STARTED_MAP in maps:
             over(maps[STARTED_MAP])[0] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        if TAI_MAP in maps:
+            over(maps[TAI_MAP])[0] = time.clock_gettime_ns(time.CLOCK_TAI) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
         """Carry out what probes asked for by now, until one asked for the end."""
