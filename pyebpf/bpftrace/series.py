@@ -46,7 +46,7 @@ class SeriesTable(Shown, KeyedMap[Any, Any]):
 
     def __init__(self, name: str, key_type: ValueType | None, value_type: Aggregate, size: int) -> None:
         self.key_type, self.value_type = key_type, value_type
-        self.length, self.count, self.function = value_type.arguments
+        self.step, self.count, self.function = value_type.arguments
         key = TupleType([(key_type or Number(signed=False)).storage, U64])
         super().__init__(name, MapType.PERCPU_HASH, key, ArrayType(U64, WORDS), max(size, self.count))
 
@@ -66,7 +66,7 @@ class SeriesTable(Shown, KeyedMap[Any, Any]):
         begin = min((epoch for epoch in values if epoch >= first), default=last)
         if first < 0:  # bpftrace's numbers are unsigned: none lies between
             return []
-        return [(epoch * self.length, values.get(epoch)) for epoch in range(begin, last + 1)]
+        return [(epoch * self.step, values.get(epoch)) for epoch in range(begin, last + 1)]
 
     def shown_items(self, top: int = 0, *, entries: Mapping[Any, Any] | None = None) -> list[tuple[Any, Any]]:  # noqa: ARG002 - all are shown
         return list((self._entries() if entries is None else entries).items())

@@ -50,7 +50,7 @@ def series(s: Scope, target: ast.Map | ast.MapAccess, node: ast.Call) -> None:
     if not isinstance(table, SeriesTable) or isinstance(key, Unknown) or now is None:
         return
     b = s.p.b
-    epoch = b.binary(Op.UDIV, now, b.const(table.length))
+    epoch = b.binary(Op.UDIV, now, b.const(table.step))
     bucket = Int(b.binary(Op.UMOD, epoch, b.const(table.count)), U64)
     _at_entry(
         s, table, (maps.operand_of(s, key, table.key_type), bucket),

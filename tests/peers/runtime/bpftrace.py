@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,10 @@ def arguments(given: list[str]) -> list[str]:
             options.append(each)
         else:
             words.append(each)
-    if options[:1] in (["-l"], ["-lv"]):
-        rest = [option for option in options[1:] if option == "-v"] + (["-v"] if options[0] == "-lv" else [])
-        return ["list", *rest, *(words or ["*"])] if script is None else ["list", *rest, "-e", script]
+    if "-l" in options or "-lv" in options:
+        rest = ["-v"] if "-v" in options or "-lv" in options else []
+        rest += [each for name, each in pairwise([*options, ""]) if name == "-p" for each in (name, each)]
+        return ["-l", *rest, *(words if script is None else ["-e", script])]
     if script is not None:
         return ["-e", script, *options, *words]
     if words[:1] == ["-"]:
