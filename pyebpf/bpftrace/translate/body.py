@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.attachments import plain
 from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage, Stored
 from pyebpf.builder.intrinsics.task import process_number
@@ -107,7 +106,7 @@ class ProbeBody(Body):
             run_block(scope, self.probe.body)
         if p.b.reachable:
             scope.leave()
-        self.exits = scope.exits and not plain(self.point.provider)
+        self.exits = scope.exits
         if scope.unknown is not None and not scope.variables.changed and not self.script.maps.changed:
             # A variable may hold what comes of such a map: that is the cause, then.
             unassigned = self.script.maps.unknown

@@ -20,7 +20,7 @@ ATTACHED = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 _NAMES = {"--cmd": "-c", "--output": "-o", "--pid": "-p", "--quiet": "-q", "--list": "-l", "--verbose": "-v"}
 _DROPPED = {"--verify-llvm-ir"}
 _INCLUDE = "--include"  # of C's headers, which pyebpf does not read: it knows what is in them
-_WITH_VALUE = {"-c", "-o", "-p", "-f", "-B"}
+_WITH_VALUE = {"-c", "-o", "-p", "-f", "-B", "--mode", "--probe-filter"}
 
 
 def arguments(given: list[str]) -> list[str]:
@@ -63,7 +63,7 @@ def main() -> int:
     def print_output(script: Any, **options: Any) -> int:
         output = script.output
 
-        def told(stop: Any, *, attached: Any, json: bool) -> Any:
+        def told(stop: Any, *, attached: Any, **form: Any) -> Any:
             def announced(count: int) -> None:
                 attached(count)
                 sys.stdout.flush()
@@ -71,7 +71,7 @@ def main() -> int:
                     os.write(2, f"Attached {count} probe{'s' if count != 1 else ''}\n".encode())
                 os.write(1, f"{ATTACHED}\n".encode())
 
-            return output(stop, attached=announced, json=json)
+            return output(stop, attached=announced, **form)
 
         script.output = told
         return tell(script, **options)
