@@ -38,7 +38,7 @@ class Single(Gathered):
         self.key = U32
         self._decode_key = U32.as_key().decode
         kind = self.type
-        combine = None if kind.combine is None else (*kind.combine, max)
+        combine: list[Callable[..., int]] | None = None if kind.combine is None else [*kind.combine, max]
         self._all_cells: Callable[[bytes], Cells] = combiner(f"{kind.codes}Q", combine)
         self._cells = lambda value: self._all_cells(value)[:-1]
 
