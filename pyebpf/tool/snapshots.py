@@ -62,13 +62,13 @@ def counts_of(
     """The `snapshot` of a tool that prints the counter of a name: what the interval counted, the most last.
 
     Of `bpf.stats(...)` rows have count and total, and the largest total is last.
-    `labels` and `by_key` are as for `histograms_of`. A key that is a number has one label, which is made of it.
+    `labels` and `by_key` are as for `histograms_of`. A key that is no record has one label, which is made of it.
     """
 
     def snapshot(bpf: Any, _options: Any) -> list[Counted]:
         rows: dict[object, Counted] = {}
         for key, found in bpf[name].interval().items():
-            if isinstance(key, int):
+            if isinstance(key, int | str | bytes):
                 parts = dict.fromkeys(labels, key)
             else:
                 parts = {part: getattr(key, part) for part in (*labels, "pid") if hasattr(key, part)}
@@ -109,11 +109,11 @@ def histograms_of(
             return
         ordered = sorted(found.values(), key=_by_parts if by_key else _by_total)
         if not _has_stacks(labels):
-            yield from (each.with_labels(dict(_shown(bpf, each.labels, labels))) for each in ordered)
+            yield from (_labelled(bpf, each, labels) for each in ordered)
             return
         merged: dict[str, Histogram] = {}
         for each in ordered:
-            shown = each.with_labels(dict(_shown(bpf, each.labels, labels)))
+            shown = _labelled(bpf, each, labels)
             same = str(shown.labels)
             merged[same] = merged[same].plus(shown) if same in merged else shown
         _release(bpf, labels)
@@ -130,10 +130,13 @@ def _shown(
         label = labels.get(part)
         if isinstance(label, StackLabel):
             yield part, label.frames(bpf, value, parts)
-            continue
-        shown = value if label is None else label(value)
-        if shown is not None:
-            yield part, shown
+        else:
+            yield part, value if label is None else label(value)
+
+
+def _labelled(bpf: object, each: Histogram, labels: Mapping[str, Callable[[Any], object] | StackLabel]) -> Histogram:
+    """A histogram with its labels as they are shown."""
+    return each.with_labels({part: value for part, value in _shown(bpf, each.labels, labels) if value is not None})
 
 
 def _by_total(each: Histogram) -> tuple[int, str]:
