@@ -15,8 +15,11 @@ from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import joined_ends_columns, state_name
 from pyebpf.tool import Column, EventTool, Example, SocketOptions, SummaryMode, counts_of, dataclass, events_of, flag
 
-#: include/net/inet_connection_sock.h: the timer that runs, while a tail loss probe is sent.
+#: include/net/inet_connection_sock.h: the timer that is due, until a tail loss probe was sent.
 ICSK_TIME_LOSS_PROBE = 5
+#: include/uapi/linux/tcp.h: the first state in which segments are lost. Acknowledgements have them sent again in it,
+#: also while a probe is due; probes are sent in the states before.
+TCP_CA_RECOVERY = 3
 
 
 class Retransmit(Struct):
@@ -67,7 +70,8 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("tcp_retransmit_skb")
     def on_retransmit(sk: KernelObject) -> None:
-        probe = cast("struct inet_connection_sock", sk).icsk_pending == ICSK_TIME_LOSS_PROBE
+        connection = cast("struct inet_connection_sock", sk)
+        probe = connection.icsk_pending == ICSK_TIME_LOSS_PROBE and connection.icsk_ca_state < TCP_CA_RECOVERY
         report(sk, sk.__sk_common.skc_state, "L" if probe else "R")
 
     @bpf.btf_tracepoint("tcp_retransmit_synack")
