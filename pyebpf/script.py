@@ -80,6 +80,11 @@ class Script(BPF):
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Warnings about the script, once it is compiled: probes that were left out, maps that nothing uses."""
+        return self._script.remarks
+
     def kernel_changes(self, target: Target | None = None) -> list[str]:
         """Lines on what the script takes for granted and this kernel, or `target`, has otherwise, each at its place.
 

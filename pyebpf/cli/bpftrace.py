@@ -259,6 +259,8 @@ def print_output(
     sink = text_sink(stream)
     sink.holds = held
     script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
+    for line in script.remarks:
+        note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
         if not quiet:

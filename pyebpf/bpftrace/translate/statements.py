@@ -38,7 +38,11 @@ MAX_UNROLL = 100
 
 def run_block(s: Scope, block: ast.Block) -> None:
     """Build the statements of a block."""
+    begun = s.p.b.reachable
     for each in block.all_statements:
+        if begun and not s.p.b.reachable and not s.asking:
+            s.script.unreachable[each.start] = each
+            break
         run_statement(s, each)
 
 
