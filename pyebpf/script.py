@@ -91,10 +91,14 @@ class Script(BPF):
         Arguments by number that BTF has other types for, functions and members that are gone, structs of the script's
         own. Such a script may be compiled all the same, and then reads something else than its author meant.
         """
+        from pyebpf.bpftrace.changed import concerns
+
+        parsed = self._script.script
+        if not concerns(parsed.program):
+            return []
         from pyebpf.bpftrace.changes import changes
         from pyebpf.runtime.loaded import Loaded
 
-        parsed = self._script.script
         chosen = self._target if target is None else target
         if chosen is not None:
             return changes(parsed.program, parsed.structs, chosen)

@@ -12,6 +12,7 @@ from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
+from pyebpf.bpftrace.translate.comm import comm
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Group,
@@ -310,7 +311,7 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "uid": _intrinsic("uid"),
     "gid": _intrinsic("gid"),
     "cpu": _intrinsic("cpu"),
-    "comm": _intrinsic("comm"),
+    "comm": comm,
     "nsecs": _helper(KTIME_GET_BOOT_NS),
     "elapsed": _elapsed,
     "cgroup": _helper(GET_CURRENT_CGROUP_ID),

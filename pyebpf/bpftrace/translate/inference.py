@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.series import SeriesTable
+from pyebpf.bpftrace.single import Single
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
 from pyebpf.bpftrace.value_types import Aggregate, ValueType
@@ -45,6 +46,8 @@ class MapFacts:
     value: ValueType | None = None
     size: int = MAX_KEYS
     kind: MapType = MapType.HASH
+    #: Whether a program removes entries.
+    loses: bool = False
 
 
 class Variables:
@@ -131,6 +134,12 @@ class Maps:
         if together != known:
             facts.value, self.changed = together, True
 
+    def note_removal(self, node: Map) -> None:
+        """Note that a program removes entries."""
+        facts = self._facts.setdefault(node.name, MapFacts(node, size=self._size))
+        if not facts.loses:
+            facts.loses = self.changed = True
+
     def value_type(self, node: Map) -> ValueType | None:
         """The type of a map's values; None if nothing tells it yet."""
         facts = self._facts.get(node.name)
@@ -147,7 +156,7 @@ class Maps:
         if facts is None or facts.value is None or facts.keyed is None or (facts.keyed and facts.key is None):
             self.unknown = self.unknown or (f"@{node.name} is never assigned: nothing tells what it holds", node)
             return None
-        known = (facts.keyed, facts.key, facts.value)
+        known = (facts.keyed, facts.key, facts.value, facts.loses)
         found = self._tables.get(node.name)
         if found is not None and found[0] == known:
             return found[1]
@@ -155,6 +164,8 @@ class Maps:
         made: AnyTable
         if isinstance(facts.value, Aggregate) and facts.value.kind == "tseries":
             made = SeriesTable(name, key, facts.value, facts.size)
+        elif isinstance(facts.value, Aggregate) and not facts.keyed and not facts.loses and facts.kind is MapType.HASH:
+            made = Single(name, facts.value)
         elif isinstance(facts.value, Aggregate):
             made = Gathered(name, key, facts.value, facts.size, facts.kind)
         else:

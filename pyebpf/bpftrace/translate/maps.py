@@ -236,6 +236,7 @@ def delete(s: Scope, node: ast.Map, key: Value | None) -> Value:
     maps = s.script.maps
     if not _is_unknown_key(key):
         maps.note_key(node, None if key is None else key.type)
+    maps.note_removal(node)
     table = maps.table(node)
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
