@@ -113,22 +113,22 @@ class ScriptModule:
         missing = [each for each in module.probes if not _exists(each, target)]
         for each in missing:
             module.probes.remove(each)
-            self._list_of(each.body.point).remove(each)
+            self._list_of(_body(each).point).remove(each)
         if self.script.settings.missing_probes == "ignore":
             return []
         lines = [
-            source.warning(f"No matches for {_described(each.body.point)}. Skipping.", each.body.point)
+            source.warning(f"No matches for {_described(_body(each).point)}. Skipping.", _body(each).point)
             for each in missing
         ]
-        left = {id(each.body.probe) for each in module.probes}
-        probes = {id(each.body.probe): each.body.probe for each in missing}
+        left = {id(_body(each).probe) for each in module.probes}
+        probes = {id(_body(each).probe): _body(each).probe for each in missing}
         removed = [probe for number, probe in probes.items() if number not in left]
         return [*lines, *[source.warning(_REMOVED, probe.attach_points[0]) for probe in removed]]
 
     def _check_modules(self, target: Target) -> None:
         """Refuse raw tracepoints of a module that has none such."""
         for each in self._module.probes:
-            point = each.body.point
+            point = _body(each).point
             if point.provider != "rawtracepoint" or not point.target or "*" in point.text:
                 continue
             if (target.raw_tracepoint(point.function).module or "vmlinux") != point.target:
@@ -161,6 +161,12 @@ def _whole(source: Source, node: Node) -> Node:
 
 
 _REMOVED = "Probe has no valid attach points. It is being removed which may cause issues with program behavior."
+
+
+def _body(probe: AnyProbe) -> ProbeBody:
+    body = probe.body
+    assert isinstance(body, ProbeBody)  # all of a script are
+    return body
 
 
 def _described(point: AttachPoint) -> str:
