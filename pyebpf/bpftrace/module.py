@@ -80,6 +80,11 @@ class ScriptModule:
                 body = ProbeBody(self.script, probe, point, program_name(point))
                 made = request(module, source, point, body, pid)
                 self._list_of(point).append(made)
+        # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
+        places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in ("uprobe", "uretprobe")]
+        turned = [module.probes[at] for at in reversed(places)]
+        for at, each in zip(places, turned, strict=True):
+            module.probes[at] = each
         if only and not module.probes:
             raise InvalidValue("No probes to attach")
 
@@ -97,6 +102,7 @@ class ScriptModule:
                 module.maps[:] = [*maps.tables(), self.script.events]
                 spec = link()
             if not maps.changed:
+                self._check_options()
                 source = self.script.source
                 for each in maps.unused():
                     self.remarks.append(source.warning(f"Unused map: @{each.map.name}", _whole(source, each)))
@@ -106,6 +112,17 @@ class ScriptModule:
                     self.remarks.append(source.warning("Unreachable statement.", node))
                 return spec
         raise self.script.source.error("the types of this script's maps do not settle", self.script.program)
+
+    def _check_options(self) -> None:
+        """Refuse options that no getopt() asks for."""
+        known = self.script.expected
+        unknown = [each for each in self.script.options if each not in known]
+        if unknown:
+            has = [f"--{name}" + (f": {known[name]}" if known[name] else "") for name in sorted(known)]
+            raise InvalidValue(
+                f"unexpected options of the script: {', '.join(f'--{each}' for each in unknown)}; "
+                + (f"it has {', '.join(has)}" if has else "it has none")
+            )
 
     def _leave_out(self, target: Target) -> list[str]:
         """Leave out the probes at attach points that the target has not; warnings about them, if they are wanted."""

@@ -70,7 +70,9 @@ def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     found = _ARGUMENT.fullmatch(name)
     if found is not None:
         return positional(s, int(found[1]), node, stacked=name[0] == "s")
-    if name in ("args", "ctx"):
+    if name == "ctx":
+        return Reference(as_number(s.p, s.p.context), None, Space.KERNEL)
+    if name == "args":
         raise s.error(f"{name} by itself is not supported yet: read its fields, {name}.NAME", node)
     return None
 

@@ -21,6 +21,7 @@ from pyebpf.bpftrace.translate.values import (
     is_unknown,
     joined,
     kernel_target,
+    literal_text,
     of_entity,
     target_of,
 )
@@ -170,6 +171,8 @@ def _binary(s: Scope, node: ast.Binary) -> Value:
     if node.operator in ("&&", "||"):
         return _both_or_either(s, node)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
+    if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
+        return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
     return combined(s, node.operator, left, right, node)
 
 

@@ -205,10 +205,9 @@ def _option(s: Scope, node: ast.Call) -> Value:
     """`getopt("name", default)`: an argument `--name=value` of the command line."""
     first, *rest = _arguments(s, node, 1, 3)
     name = known_text(s, first)
+    s.script.expected[name] = known_text(s, rest[1]) if len(rest) > 1 else ""
     given = s.script.options.get(name)
     default = evaluate(s, rest[0]) if rest else Condition(Always(holds=False))
-    if len(rest) > 1:
-        known_text(s, rest[1])
     if given is None:
         return default
     if isinstance(default, Text):

@@ -33,6 +33,8 @@ class Settings:
     missing_probes: str = "error"
 
 
+#: Licenses with which the kernel lets programs call all helpers.
+_LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional rights", "GPL v2", "GPL")
 #: What becomes of attach points that the machine has not.
 MISSING_PROBES = ("error", "warn", "ignore")
 #: Settings that are taken and have no effect here.
@@ -60,6 +62,10 @@ class Script:
         self.arguments = tuple([each for each in arguments if not each.startswith("--")])
         pairs = [each[2:].partition("=") for each in arguments if each.startswith("--")]
         self.options = {name: value for name, _, value in pairs}
+        #: What getopt() has asked for, each with its description.
+        self.expected: dict[str, str] = {}
+        #: Whether probes warn of entries that they do not find.
+        self.checks_lookups = False
         self.settings = _settings(program, settings or {})
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
@@ -97,6 +103,10 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
     given: dict[str, object] = {}
     for each in program.config.settings if program.config is not None else ():
         name = each.name.lower().removeprefix("bpftrace_")
+        if name == "license" and each.value not in _LICENSES:
+            raise program.source.error(
+                f"Invalid value for license. Found: {each.value}. Valid values: {', '.join(_LICENSES)}", each
+            )
         if name in _IGNORED:
             continue
         if name not in _NAMES:

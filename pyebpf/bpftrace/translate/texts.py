@@ -61,6 +61,10 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
     if not 1 <= len(node.arguments) <= 2:
         raise s.error(f"{node.name}() takes an address, and a length", node)
     first = node.arguments[0]
+    if isinstance(first, ast.Binary) and isinstance(first.left, ast.PositionalParameter):
+        moved = evaluate(s, first)
+        if isinstance(moved, Text):  # `str($1 + 1)`, an argument of the command line without its beginning
+            return moved
     if isinstance(first, ast.PositionalParameter):
         from pyebpf.bpftrace.translate.values import literal_text
 
