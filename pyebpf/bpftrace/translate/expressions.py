@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import addresses, arithmetic, arrays, casts, divisions, maps, names, type_names
+from pyebpf.bpftrace.translate import addresses, arithmetic, arrays, buffers, casts, divisions, maps, names, type_names
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -192,6 +192,8 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
             return arrays.compare(s, operator, one_row, other_row, node)
     if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
         return _compare_groups(s, operator, left, right, node)
+    if operator in ("==", "!=") and buffers.are_buffers(left, right):
+        return buffers.compare(p, operator, left, right)
     if isinstance(left, Reference) and operator in ("+", "-") and not isinstance(right, Reference):
         return arithmetic.moved(p, operator, left, as_integer(s, right, node))
     if isinstance(right, Reference) and operator == "+" and not isinstance(left, Reference):

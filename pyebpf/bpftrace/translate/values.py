@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.value_types import Address, Array as ArrayType, Boolean, Number, Record, String, Tuple, ValueType
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Array as ArrayType,
+    Boolean,
+    Buffer,
+    Number,
+    Record,
+    String,
+    Tuple,
+    ValueType,
+)
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
@@ -319,6 +329,8 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
             return number
         case String(), String():
             return String(max(one.size, other.size))
+        case Buffer(), Buffer():
+            return Buffer(max(one.size, other.size))
         case (Address() as address, Number(flexible=True)) | (Number(flexible=True), Address() as address):
             return address
         case Address(), Address():
