@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyebpf.attach import DecoratorMethods
     from pyebpf.bpftrace.ast import AttachPoint
+    from pyebpf.bpftrace.includes import Files
     from pyebpf.module.probe import AnyProbe, Attachment
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
@@ -40,10 +41,11 @@ class ScriptModule:
         file: str,
         pid: int | None,
         settings: Mapping[str, str] | None = None,
+        files: Files | None = None,
     ) -> None:
         self._module = module
         words = [each for each in arguments if not each.startswith("--")]
-        program = parse(text, file, words)
+        program = parse(text, file, words, files)
         with room():
             program = expand(program, is_function)
         self.script = Script(program, arguments, settings)
