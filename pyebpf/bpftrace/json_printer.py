@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.histograms import linear_borders, log2_borders
 from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.series import series_json
 from pyebpf.bpftrace.tables import quotient
 from pyebpf.bpftrace.value_types import Address, Aggregate, Array, Boolean, Buffer, Number, Record, Tuple
 
@@ -87,13 +88,15 @@ def _entry(type_: ValueType, value: Any, names: Names, divisor: int) -> str:
         return plain(type_, quotient(value, divisor) if isinstance(type_, Number) else value, names)
     if type_.kind in ("hist", "lhist"):
         return _histogram(value, type_, divisor)
+    if type_.kind == "tseries":
+        return series_json(value, number)
     if type_.kind == "stats":
         average = number(quotient(value.average, divisor))
         return f'{{"count": {number(value.count)}, "average": {average}, "total": {number(value.total)}}}'
     return number(quotient(value.average if type_.kind == "avg" else value, divisor))
 
 
-_KINDS = {"hist": "hist", "lhist": "hist", "stats": "stats", "avg": "stats"}
+_KINDS = {"hist": "hist", "lhist": "hist", "stats": "stats", "avg": "stats", "tseries": "tseries"}
 
 
 class JsonPrinter(Printer):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
-from pyebpf.bpftrace.translate.attachments import program_name, request
+from pyebpf.bpftrace.translate.attachments import plain, program_name, request
 from pyebpf.bpftrace.translate.body import ProbeBody
 from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class ScriptModule:
         file: str,
         pid: int | None,
         settings: Mapping[str, str] | None = None,
+        only: str = "",
         files: Files | None = None,
     ) -> None:
         self._module = module
@@ -50,24 +51,39 @@ class ScriptModule:
             program = expand(program, is_function)
         self.script = Script(program, arguments, settings)
         self.script.pid = pid
-        #: The probes of BEGIN, of END, and all others.
+        #: The probes of BEGIN, of END, of signals to this process, of benchmarks, iterators, and all others.
         self.begins: list[AnyProbe] = []
         self.ends: list[AnyProbe] = []
+        self.signals: list[AnyProbe] = []
+        self.benchmarks: list[AnyProbe] = []
+        self.iterators: list[AnyProbe] = []
         self.attached: list[AnyProbe] = []
+        self._lists = {
+            "BEGIN": self.begins,
+            "END": self.ends,
+            "SELF": self.signals,
+            "BENCH": self.benchmarks,
+            "ITER": self.iterators,
+        }
         source = self.script.source
         for each in program.imports:
             if each.path.partition("/")[0] != "stdlib":
                 raise source.error("of imports only those of stdlib are supported, which are there without them", each)
         if not self.script.program.probes:
             raise source.error("this script has no probe: BEGIN { … } runs at its start", program)
+        is_wanted = _filter(only)
         for probe in self.script.program.probes:
             for point in probe.attach_points:
+                if not plain(point.provider) and not is_wanted(point):
+                    continue
                 body = ProbeBody(self.script, probe, point, program_name(point))
                 made = request(module, source, point, body, pid)
                 self._list_of(point).append(made)
+        if only and not module.probes:
+            raise InvalidValue("No probes to attach")
 
     def _list_of(self, point: AttachPoint) -> list[AnyProbe]:
-        return {"BEGIN": self.begins, "END": self.ends}.get(point.provider.upper(), self.attached)
+        return self._lists.get(point.provider.upper(), self.attached)
 
     def compile(self, target: Target, link: Callable[[], ModuleSpec]) -> ModuleSpec:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
@@ -100,6 +116,17 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+
+def _filter(only: str) -> Callable[[AttachPoint], object]:
+    """A function that says whether an attach point is one of those that a regular expression finds."""
+    import re
+
+    try:
+        pattern = re.compile(only)
+    except re.error as error:
+        raise InvalidValue(f"Invalid --probe-filter regex {only!r}: {error}") from None
+    return lambda point: pattern.search(":".join([point.provider, *point.parts]))
 
 
 def _first_places(probe: AnyProbe, target: Target) -> Iterator[Attachment]:

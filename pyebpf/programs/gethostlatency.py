@@ -88,7 +88,6 @@ TOOL = EventTool(
     drop_labels={"begun": "look-ups under way", "lookups": "look-ups"},
     records=events_of("lookups", "time"),
     record=Lookup,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),

@@ -140,7 +140,6 @@ TOOL = EventTool(
     drop_labels={"marks": "packets"},
     records=events_of("marks", "time"),
     record=Mark,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("DIR", 3, key="direction"),

@@ -43,12 +43,7 @@ class Count(Record):
     size: int
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which processes to count."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and the counts; nothing is loaded yet."""
     bpf, tasks = Messages(), TaskFilter(options)
     io = bpf.stats(key=Key, name="io")
@@ -64,7 +59,7 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: Any, options: Options) -> Iterator[Count]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: Any, options: TaskOptions) -> Iterator[Count]:  # noqa: ARG001 - as every tool's
     """The interval's counts, the most bytes last."""
     rows = [
         Count(
@@ -86,7 +81,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.6",
     tracing="socket I/O",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"io": "messages of other sockets"},
     snapshot=snapshot,

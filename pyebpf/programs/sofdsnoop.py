@@ -31,7 +31,7 @@ from pyebpf import (
 from pyebpf.endpoints import AF_UNIX
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import inode_of, socket_of
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, events_of
 
 #: include/linux/socket.h: control messages that pass descriptors, and how many there may be in one (include/net/scm.h).
 SOL_SOCKET, SCM_RIGHTS, SCM_MAX_FD = 1, 1, 253
@@ -70,12 +70,7 @@ class PassedDescriptor(Struct):
         return f"pipe:[{self.inode}]" if S_ISFIFO(self.mode) and not self.file else self.file
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: whose descriptors to report."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and the buffer; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     passed = bpf.ringbuf(PassedDescriptor, name="passed")
@@ -142,12 +137,11 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.31",
     tracing="descriptors that are passed over UNIX sockets",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"passed": "descriptors"},
     records=events_of("passed", "time"),
     record=PassedDescriptor,
-    time="time",
     columns=(
         Column("ACTION", 6, key="action"),
         Column("TID", 7),

@@ -46,6 +46,7 @@ from pyebpf.tool import (
     dataclass,
     events,
     flag,
+    lifespan_column,
     monotonic_time,
     option,
     pid_option,
@@ -250,7 +251,7 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("RPORT", 5, key="remote_port"),
         Column("TX_KB", 5, ">", key="sent", scale=1024, decimals=0, field="sent_bytes"),
         Column("RX_KB", 5, ">", key="received", scale=1024, decimals=0, field="received_bytes"),
-        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns", drawn=True),
+        lifespan_column(),
     )
 
 

@@ -120,7 +120,6 @@ TOOL = EventTool(
     drop_labels={"since": "sockets", "changes": "changes"},
     records=events_of("changes", "time"),
     record=Change,
-    time="time",
     columns=columns,
     examples=(
         Example("tcpstates", "every change of state"),

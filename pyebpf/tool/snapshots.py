@@ -54,34 +54,42 @@ class Counted:
         return {**parts, **as_plain(self.labels), "count": self.count}
 
 
-def counts_of(name: str, **labels: Callable[[Any], object] | StackLabel) -> Callable[[Any, Any], list[Counted]]:
+def counts_of(
+    name: str, *, by_key: bool = False, **labels: Callable[[Any], object] | StackLabel
+) -> Callable[[Any, Any], list[Counted]]:
     """The `snapshot` of a tool that prints the counter of a name: what the interval counted, the most last.
 
-    `labels` are as for `histograms_of`.
+    `labels` and `by_key` are as for `histograms_of`. A key that is a number has one label, which is made of it.
     """
 
     def snapshot(bpf: Any, _options: Any) -> list[Counted]:
         rows: dict[object, Counted] = {}
         for key, count in bpf[name].interval().items():
-            parts = {part: getattr(key, part) for part in (*labels, "pid") if hasattr(key, part)}
+            if isinstance(key, int):
+                parts = dict.fromkeys(labels, key)
+            else:
+                parts = {part: getattr(key, part) for part in (*labels, "pid") if hasattr(key, part)}
             shown = {part: v for part, v in _shown(bpf, parts, labels) if part in labels}
             same = key if not _has_stacks(labels) else str({**_parts(key), **shown})
             before = rows[same].count if same in rows else 0
             rows[same] = Counted(key, before + count, shown)
         _release(bpf, labels)
+        if by_key:
+            return [rows[key] for key in sorted(rows, key=_order)]
         return sorted(rows.values(), key=lambda row: (row.count, str(row.key)))
 
     return snapshot
 
 
 def histograms_of(
-    name: str, **labels: Callable[[Any], object] | StackLabel
+    name: str, *, by_key: bool = False, **labels: Callable[[Any], object] | StackLabel
 ) -> Callable[[Any, Any], Iterator[Histogram]]:
     """The `snapshot` of a tool that prints the histograms of a name: those of the interval, the largest total last.
 
     `labels` are functions that make what is printed of a part of the key: `disk=disk_name`, of a device's number;
     `KERNEL_STACK` and `USER_STACK` are for stacks. One for a part that the key does not have, as an option may decide,
-    is not called. Histograms of stacks that differ in offsets alone, which are not shown, are one.
+    is not called; a part of which it makes None is not shown. Histograms of stacks that differ in offsets alone, which
+    are not shown, are one. `by_key` orders by the parts of the key, the first one first.
     """
 
     def snapshot(bpf: Any, _options: Any) -> Iterator[Histogram]:
@@ -89,7 +97,7 @@ def histograms_of(
         if isinstance(found, Histogram):
             yield found
             return
-        ordered = sorted(found.values(), key=_by_total)
+        ordered = sorted(found.values(), key=_by_parts if by_key else _by_total)
         if not _has_stacks(labels):
             yield from (each.with_labels(dict(_shown(bpf, each.labels, labels))) for each in ordered)
             return
@@ -112,12 +120,23 @@ def _shown(
         label = labels.get(part)
         if isinstance(label, StackLabel):
             yield part, label.frames(bpf, value, parts)
-        else:
-            yield part, value if label is None else label(value)
+            continue
+        shown = value if label is None else label(value)
+        if shown is not None:
+            yield part, shown
 
 
 def _by_total(each: Histogram) -> tuple[int, str]:
     return each.total, str(each.labels)
+
+
+def _by_parts(each: Histogram) -> tuple[Any, ...]:
+    return tuple(each.labels.values())
+
+
+def _order(key: Any) -> Any:
+    """A key, by whose parts rows are sorted."""
+    return key if isinstance(key, int | str | tuple) else tuple(_parts(key).values())
 
 
 def _parts(key: Any) -> Mapping[str, object]:

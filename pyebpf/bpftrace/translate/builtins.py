@@ -6,22 +6,32 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach import registers
+from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
 from pyebpf.bpftrace.translate.comm import comm
-from pyebpf.bpftrace.translate.values import Integer, Reference, Special, Text, constant, literal_text, of_entity
+from pyebpf.bpftrace.translate.values import (
+    Integer,
+    Reference,
+    Special,
+    Text,
+    constant,
+    kernel_target,
+    literal_text,
+    of_entity,
+)
 from pyebpf.bpftrace.value_types import Username, UserSymbol
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import cast
+from pyebpf.builder.values.kernel_objects import as_number, cast
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.compiler.ir import Op
-from pyebpf.errors import NotFound
+from pyebpf.compiler.ir import Op, ValueType as Register
+from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -144,7 +154,7 @@ def probe_text(s: Scope) -> str:
 
 
 #: Kinds of probes that bpftrace calls so.
-_SPECIAL = ("BEGIN", "END")
+_SPECIAL = ("BEGIN", "END", "SELF")
 
 
 def _probe_type(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
@@ -184,6 +194,8 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         raise s.error(f"there are no args by name at {s.point.text}: write arg0, arg1 and so on", node)
     if name.startswith("common_"):
         raise s.error(f"{name} is not supported: the kernel does not let programs read it", node)
+    if isinstance(p.attach, KernelIterator):
+        return _element(s, name, node)
     if isinstance(p.attach, Kprobe | KprobeMulti):
         p.reads_target = True
     found = p.program_context.parameter(p, name, None, 0)
@@ -192,6 +204,22 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
     if isinstance(found, StringSource) and found.size is None:
         return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
     return _wrapped(s, found, node)
+
+
+def _element(s: Scope, name: str, node: ast.Node) -> Value:
+    """`ctx.name` of an iterator: the address of the element, 0 behind the last one."""
+    p = s.p
+    context: Any = p.program_context
+    parameters = context.parameters(p.target)
+    position = next((number for number, each in enumerate(parameters) if each.name == name), None)
+    if position is None:
+        names = [each.name for each in parameters]
+        raise s.error(f"{s.point.text} has no {name}{closest_or_all(name, names)}", node)
+    type_ = parameters[position].type
+    if type_.element is None:
+        return Integer(p.b.load(p.context, 8 * position, 8), signed=type_.signed)
+    address = as_number(p, p.b.load(p.context, 8 * position, 8, result=Register.POINTER))
+    return Reference(address, kernel_target(type_.element), Space.KERNEL)
 
 
 def _pointed(s: Scope, attach: Tracepoint, name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import Map, MapDeclaration, Node
     from pyebpf.bpftrace.source import Source
 
-    AnyTable: TypeAlias = Table | Gathered
+    AnyTable: TypeAlias = Table | Gathered | SeriesTable
 
 #: Kinds of maps that a script may declare, by bpftrace's names.
 KINDS = {
@@ -153,7 +154,9 @@ class Maps:
             return found[1]
         name, key = f"@{node.name}", facts.key if facts.keyed else None
         made: AnyTable
-        if isinstance(facts.value, Aggregate):
+        if isinstance(facts.value, Aggregate) and facts.value.kind == "tseries":
+            made = SeriesTable(name, key, facts.value, facts.size)
+        elif isinstance(facts.value, Aggregate):
             made = gathered(name, key, facts.value, facts.size, facts.kind, loses=facts.loses)
         else:
             made = Table(name, key, facts.value, facts.size, facts.kind)

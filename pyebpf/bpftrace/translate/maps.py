@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.aggregates import Extreme
+from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate import arithmetic
 from pyebpf.bpftrace.translate.values import (
@@ -76,6 +77,8 @@ def read(s: Scope, node: Target) -> Value:
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
+    if isinstance(table, SeriesTable):
+        raise s.error(f"{table.name}, which tseries() fills, is no number: print() shows it", node)
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
     entry = table._find(s.p, operand_of(s, key, table.key_type))
@@ -207,7 +210,7 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     table = maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
-    if isinstance(table, Gathered):
+    if isinstance(table, Gathered | SeriesTable):
         raise s.error(
             f"{table.name} is filled by {table.value_type.kind}() elsewhere: write that here, too, or count by ++", node
         )

@@ -29,12 +29,20 @@ class Settings:
     print_maps_on_exit: bool = True
     stack_mode: str = "bpftrace"
     max_cat_bytes: int = 10240
+    dummy_ts_map: str = ""
 
 
 #: Settings that are taken and have no effect here.
 _IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
 _IGNORED |= {"missing_probes", "unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
-_IGNORED |= {"use_blazesym", "show_debug_info", "debuginfo_path", "str_trunc_trailer", "symbol_source"}
+_IGNORED |= {
+    "use_blazesym",
+    "show_debug_info",
+    "debuginfo_path",
+    "str_trunc_trailer",
+    "symbol_source",
+    "unstable_tseries",
+}
 
 
 class Script:
@@ -96,6 +104,7 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
         str(given.get("print_maps_on_exit", True)).lower() not in ("0", "false"),
         str(given.get("stack_mode", "bpftrace")),
         int(str(given.get("max_cat_bytes", 10240))),
+        str(given.get("dummy_ts_map", "")),
     )
     if not 1 <= found.max_strlen <= 1024:
         raise program.source.error(

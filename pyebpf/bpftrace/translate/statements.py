@@ -17,6 +17,7 @@ from pyebpf.bpftrace.translate.expressions import (
     perform,
 )
 from pyebpf.bpftrace.translate.map_loops import for_map
+from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
@@ -95,6 +96,9 @@ def _assignment(s: Scope, node: ast.Assignment) -> None:
             value = combined(s, operator, evaluate(s, target), value, node)
         if not isinstance(value, Unknown):
             assign_variable(s, target.name, value, node)
+        return
+    if isinstance(node.value, ast.Call) and node.value.name == "tseries" and not operator:
+        series(s, target, node.value)
         return
     if isinstance(node.value, ast.Call):
         found = aggregation(s, node.value)

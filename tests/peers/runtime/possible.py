@@ -36,8 +36,11 @@ _FEATURES = {
 
 def why_not(case: Case, folder: Path) -> str:
     """Why a test cannot be tried on this machine; "" if it can."""
+    # A list has only what there is.
+    lists = [text for _, text in case.expects] if re.search(r" (-l|--list)", case.run) else []
+    text = "\n".join([case.text, *lists])
     for pattern, probe in _PROVIDERS.items():
-        if re.search(_ATTACH_POINT.format(pattern), case.text) and not _has(probe):
+        if re.search(_ATTACH_POINT.format(pattern), text) and not _has(probe):
             return f"probe {probe}: no"
     for name in case.features:
         probe = _FEATURES.get(name.removeprefix("!"), "")
