@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from fnmatch import translate
 from functools import cached_property
 from operator import itemgetter
@@ -22,7 +22,9 @@ _LONGEST = 1 << 20
 _LOWEST = 1 << 32  # below are offsets of per-CPU variables
 _READ_AGAIN = 5.0  # seconds
 _DIGITS = 16  # of an address
+_PART = 1 << 10  # bytes that are looked at in one go
 _ADDRESS = itemgetter(slice(_DIGITS))
+_NOWHERE = b"0" * _DIGITS + b" A "
 
 
 def read_kallsyms() -> bytes:
@@ -134,13 +136,48 @@ class KernelSymbols:
     # Addresses ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _by_address(self) -> list[bytes]:
-        """Lines of the file, by address: few are asked for, and making something of each takes ten times as long."""
-        return sorted(self._text.splitlines(), key=_ADDRESS)
+    def _parts(self) -> tuple[list[bytes], list[int]]:
+        """Parts of the kernel's own lines: the first address of each, and where each begins, then where the last ends.
+
+        These lines lie in the order of their addresses, so that they are looked up where they are: an object for each
+        takes 20 MiB. If they do not, as in a test, there are no parts.
+        """
+        text = self._text
+        module = text.find(b"\t")
+        end = (text.rfind(b"\n", 0, module) if module >= 0 else text.rfind(b"\n")) + 1
+        firsts: list[bytes] = []
+        starts = [0]
+        highest = b""
+        while starts[-1] < end:
+            start = starts[-1]
+            part = text[start : text.rfind(b"\n", start, min(start + _PART, end)) + 1 or end]
+            addresses = [highest, *map(_ADDRESS, part.splitlines())]
+            if addresses != sorted(addresses):
+                return [], [0]
+            firsts.append(addresses[1])
+            starts.append(start + len(part))
+            highest = addresses[-1]
+        return firsts, starts
+
+    @cached_property
+    def _others(self) -> list[bytes]:
+        """The lines behind those, of modules and programs, by address."""
+        return sorted(self._text[self._parts[1][-1] :].splitlines(), key=_ADDRESS)
 
     def read(self) -> None:
         """Read the file, if that has not been done."""
-        _ = self._by_address
+        _ = self._others
+
+    def _nearest(self, address: bytes) -> bytes:
+        """The line of the nearest symbol up to an address; of several names for one, the first.
+
+        It is the kernel's own choice when it prints a stack.
+        """
+        firsts, starts = self._parts
+        part = bisect_right(firsts, address)
+        # With the part before: names of the address may begin there.
+        lines = self._text[starts[max(part - 2, 0)] : starts[part]].splitlines()
+        return max(_nearest(lines, address), _nearest(self._others, address), key=_ADDRESS)
 
     def resolve(self, address: int) -> Frame:
         """The function that has an address; a frame without a name if it is in none, or addresses are `hidden`.
@@ -158,17 +195,10 @@ class KernelSymbols:
         return frame
 
     def _resolve(self, address: int) -> Frame:
-        lines = self._by_address
-        index = bisect_right(lines, b"%016x" % address, key=_ADDRESS) - 1
-        while index >= 0 and _name(lines[index]).startswith(_PADDING):
-            index -= 1
-        start = lines[index][:_DIGITS] if index >= 0 else b"0"
-        offset = address - int(start, 16)
+        line = self._nearest(b"%016x" % address)
+        offset = address - int(line[:_DIGITS], 16)
         if not 0 <= offset < _LONGEST or address - offset < _LOWEST:
             return Frame("", address, "", address)
-        # Of several names for one address, the first: the kernel's own choice when it prints a stack.
-        first = bisect_left(lines, start, key=_ADDRESS)
-        line = next(line for line in lines[first : index + 1] if not _name(line).startswith(_PADDING))
         if line[_DIGITS + 1] not in FUNCTIONS:  # data ends a function
             return Frame("", address, "", address)
         name, _, module = _name(line).decode(errors="surrogateescape").partition("\t")
@@ -177,9 +207,21 @@ class KernelSymbols:
     def refresh(self) -> None:
         """Forget what was read, so that the next question reads the file again. Nothing happens to a text given."""
         if self._given is None:
-            for name in ("_text", "_lines", "_by_name", "_by_address", "hidden"):
+            for name in ("_text", "_lines", "_by_name", "_parts", "_others", "hidden"):
                 self.__dict__.pop(name, None)
             self._frames = {address: frame for address, frame in self._frames.items() if frame.name}
+
+
+def _nearest(lines: list[bytes], address: bytes) -> bytes:
+    """The first of the lines of the last address up to one given, padding left out; without any one of address 0."""
+    found = _NOWHERE
+    for number in range(bisect_right(lines, address, key=_ADDRESS) - 1, -1, -1):
+        line = lines[number]
+        if found is not _NOWHERE and _ADDRESS(line) != _ADDRESS(found):
+            break
+        if not _name(line).startswith(_PADDING):
+            found = line
+    return found
 
 
 def _name(line: bytes) -> bytes:

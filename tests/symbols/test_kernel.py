@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.symbols.kernel import KernelSymbols
+from pyebpf.symbols.kernel import KernelSymbols, read_kallsyms
 from tests.support.needs import unless
 
 TEXT = b"""\
@@ -132,3 +132,15 @@ def test_as_an_ordinary_user():
     )
     assert run.stdout.startswith("True the kernel hides the addresses of its symbols")
     assert run.stdout.count("\n") == 1
+
+
+def test_a_text_in_order_and_one_that_is_not():
+    """The kernel's own lines, looked up where they are, give what a sorted list of all lines gives."""
+    text = read_kallsyms()
+    in_order, otherwise = KernelSymbols(text), KernelSymbols(b"ffffffffffffffff A last\n" + text)
+    assert in_order._parts[0]
+    assert not otherwise._parts[0]
+    unless(not in_order.hidden, "setting:kptr_restrict=0")
+    for symbol in in_order.functions()[::211]:
+        for address in (symbol.address, symbol.address - 1, symbol.address + 5):
+            assert in_order.resolve(address) == otherwise.resolve(address)
