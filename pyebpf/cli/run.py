@@ -88,13 +88,13 @@ def _trace(
             from pyebpf.cli.stacks import print_summary_stacks
 
             ends = intervals(common.interval, stop, stop.wait)
-            print_summary_stacks(tool, tracer, options, common, sink, stop, recorder, ends)
+            print_summary_stacks(tool, tracer, options, common, sink, stop, drops, recorder, ends)
         elif isinstance(tool, SummaryTool):
             _Run(tool, tracer, options, common, sink, stop, drops, recorder, picture).run()
         elif isinstance(tool, StackTool):
             from pyebpf.cli.stacks import print_stacks
 
-            print_stacks(tool, tracer, options, common, sink, stop, recorder)
+            print_stacks(tool, tracer, options, common, sink, stop, drops, recorder)
         if picture is not None:
             picture.write(sink)
         drops.report()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.maps.differences import check_counters, gained
-from pyebpf.maps.snapshot import NOT_NEXT, Merging, SnapshotMapping
+from pyebpf.maps.snapshot import Merging, SnapshotMapping
 from pyebpf.maps.store import Stored, each_entry
 from pyebpf.specs.map_traits import Key, MapOperation
 from pyebpf.types import U32, IntType
@@ -47,10 +47,17 @@ class ReadMapping(Merging, Stored, Mapping[K, V], Generic[K, V]):
         """All entries."""
 
     def __getitem__(self, key: K) -> V:
-        merge = self._merge
-        if merge is not None and (ahead := self._ahead(merge, key, sys._getframe(1))) is not NOT_NEXT:
-            found: V = ahead
-            return found
+        # Here, and not in a method of Merging: dict(m) comes here once a key.
+        if (merge := self._merge) is not None:
+            pairs, _, _, most = merge
+            for expected, value in pairs:  # the next one only
+                found: V = value
+                if expected is key and (
+                    (key.__class__ is int and key > most) or self._continue_merge(merge, sys._getframe(1))
+                ):
+                    return found
+                break
+            self._merge = None
         return self._read_value(key)
 
     def __iter__(self) -> Iterator[K]:

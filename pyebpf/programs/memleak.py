@@ -202,7 +202,7 @@ TOOL = SummaryTool(
         Example("memleak -p 181 -o 60000 -d 300", "what is older than a minute"),
         Example("memleak -p 181 -z 4096 --json", "of 4 KiB and more, an object a stack"),
         Example("memleak -p 181 -a --top 3", "each of the three largest stacks"),
-        Example("memleak -p 181 -S je_", "of malloc and the like by other names"),
+        Example("memleak -p 181 -S je_", "malloc and the like by other names"),
         Example("memleak -p 181 --svg l.svg -d 9", "a flame graph of what is left"),
     ),
 )

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import re
 import time
-from bisect import bisect_right
 from fnmatch import translate
 from functools import cached_property
-from operator import itemgetter
 from typing import NamedTuple
 
+from pyebpf.symbols.address_index import DIGITS, PADDING, AddressIndex, name_of
 from pyebpf.symbols.frame import Frame
 
 KERNEL = "kernel"
 #: Types of symbols that are functions.
 FUNCTIONS = b"tTwW"
-# Space before a function for instructions that the kernel patches in: CONFIG_CALL_PADDING makes 50,000 symbols of it.
-_PADDING = b"__pfx_"
 # Symbols have no size; what lies further behind one than any function is long belongs to something else.
 _LONGEST = 1 << 20
 _LOWEST = 1 << 32  # below are offsets of per-CPU variables
 _READ_AGAIN = 5.0  # seconds
-_DIGITS = 16  # of an address
-_PART = 1 << 10  # bytes that are looked at in one go
-_ADDRESS = itemgetter(slice(_DIGITS))
-_NOWHERE = b"0" * _DIGITS + b" A "
+#: A line whose address is not all zeros.
+_ADDRESS = re.compile(rb"^0{0,15}[1-9a-f]", re.MULTILINE)
 
 
 def read_kallsyms() -> bytes:
@@ -80,7 +75,7 @@ class KernelSymbols:
             # As in ffffffff81000000 T _stext, with a tab and [module] behind the name of a module's.
             address, _, rest = line.partition(b" ")
             name, _, module = rest[2:].partition(b"\t")
-            if name and not name.startswith(_PADDING):
+            if name and not name.startswith(PADDING):
                 found.append((address, rest[0], name, module.strip(b"[]")))
         return found
 
@@ -91,7 +86,7 @@ class KernelSymbols:
             if shortage := _shortage():
                 return f"/proc/kallsyms cannot be read: {shortage}"
             return "this kernel does not list its symbols: there is no readable /proc/kallsyms (CONFIG_KALLSYMS)"
-        if any(address.strip(b"0") for address, _, _, _ in self._lines):
+        if _ADDRESS.search(self._text):
             return ""
         level = _setting("/proc/sys/kernel/kptr_restrict")
         remedy = "set the sysctl kernel.kptr_restrict to 1 or 0" if level == "2" else "run as root, or with CAP_SYSLOG"
@@ -136,48 +131,12 @@ class KernelSymbols:
     # Addresses ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _parts(self) -> tuple[list[bytes], list[int]]:
-        """Parts of the kernel's own lines: the first address of each, and where each begins, then where the last ends.
-
-        These lines lie in the order of their addresses, so that they are looked up where they are: an object for each
-        takes 20 MiB. If they do not, as in a test, there are no parts.
-        """
-        text = self._text
-        module = text.find(b"\t")
-        end = (text.rfind(b"\n", 0, module) if module >= 0 else text.rfind(b"\n")) + 1
-        firsts: list[bytes] = []
-        starts = [0]
-        highest = b""
-        while starts[-1] < end:
-            start = starts[-1]
-            part = text[start : text.rfind(b"\n", start, min(start + _PART, end)) + 1 or end]
-            addresses = [highest, *map(_ADDRESS, part.splitlines())]
-            if addresses != sorted(addresses):
-                return [], [0]
-            firsts.append(addresses[1])
-            starts.append(start + len(part))
-            highest = addresses[-1]
-        return firsts, starts
-
-    @cached_property
-    def _others(self) -> list[bytes]:
-        """The lines behind those, of modules and programs, by address."""
-        return sorted(self._text[self._parts[1][-1] :].splitlines(), key=_ADDRESS)
+    def _by_address(self) -> AddressIndex:
+        return AddressIndex(self._text)
 
     def read(self) -> None:
         """Read the file, if that has not been done."""
-        _ = self._others
-
-    def _nearest(self, address: bytes) -> bytes:
-        """The line of the nearest symbol up to an address; of several names for one, the first.
-
-        It is the kernel's own choice when it prints a stack.
-        """
-        firsts, starts = self._parts
-        part = bisect_right(firsts, address)
-        # With the part before: names of the address may begin there.
-        lines = self._text[starts[max(part - 2, 0)] : starts[part]].splitlines()
-        return max(_nearest(lines, address), _nearest(self._others, address), key=_ADDRESS)
+        _ = self._by_address
 
     def resolve(self, address: int) -> Frame:
         """The function that has an address; a frame without a name if it is in none, or addresses are `hidden`.
@@ -195,38 +154,21 @@ class KernelSymbols:
         return frame
 
     def _resolve(self, address: int) -> Frame:
-        line = self._nearest(b"%016x" % address)
-        offset = address - int(line[:_DIGITS], 16)
-        if not 0 <= offset < _LONGEST or address - offset < _LOWEST:
+        line = self._by_address.at(address)
+        offset = address - int(line[:DIGITS], 16) if line is not None else address
+        if line is None or not 0 <= offset < _LONGEST or address - offset < _LOWEST:
             return Frame("", address, "", address)
-        if line[_DIGITS + 1] not in FUNCTIONS:  # data ends a function
+        if line[DIGITS + 1] not in FUNCTIONS:  # data ends a function
             return Frame("", address, "", address)
-        name, _, module = _name(line).decode(errors="surrogateescape").partition("\t")
+        name, _, module = name_of(line).decode(errors="surrogateescape").partition("\t")
         return Frame(name, offset, module.strip("[]") or KERNEL, address)
 
     def refresh(self) -> None:
         """Forget what was read, so that the next question reads the file again. Nothing happens to a text given."""
         if self._given is None:
-            for name in ("_text", "_lines", "_by_name", "_parts", "_others", "hidden"):
+            for name in ("_text", "_lines", "_by_name", "_by_address", "hidden"):
                 self.__dict__.pop(name, None)
             self._frames = {address: frame for address, frame in self._frames.items() if frame.name}
-
-
-def _nearest(lines: list[bytes], address: bytes) -> bytes:
-    """The first of the lines of the last address up to one given, padding left out; without any one of address 0."""
-    found = _NOWHERE
-    for number in range(bisect_right(lines, address, key=_ADDRESS) - 1, -1, -1):
-        line = lines[number]
-        if found is not _NOWHERE and _ADDRESS(line) != _ADDRESS(found):
-            break
-        if not _name(line).startswith(_PADDING):
-            found = line
-    return found
-
-
-def _name(line: bytes) -> bytes:
-    """The name of a line, with a tab and [module] behind that of a module's."""
-    return line[_DIGITS + 3 :]
 
 
 def _shortage() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.symbols.kernel import KernelSymbols, read_kallsyms
+from pyebpf.symbols.kernel import KernelSymbols
 from tests.support.needs import unless
 
 TEXT = b"""\
@@ -61,6 +61,17 @@ def test_the_order_of_lines_does_not_matter():
     for address in (0xFFFFFFFF81000110, 0xFFFFFFFF810002FF, 0xFFFFFFFFC0001180, 0xFFFFFFFFC0400001, 0x1004):
         assert shown(shuffled, address) == shown(KernelSymbols(TEXT), address)
     assert shown(shuffled, 0xFFFFFFFF81000104) == ("startup_64+0x104", "kernel")
+
+
+def test_lists_of_many_pieces():
+    """Each address has the same name whether the kernel's list is in order, or a third of it is not."""
+    names = {0xFFFFFFFF81000000 + 16 * number: f"function_{number}" for number in range(1009)}
+    lines = [b"%016x t %s" % (address, name.encode()) for address, name in names.items()]
+    ordered = KernelSymbols(b"\n".join(lines))
+    mixed = KernelSymbols(b"\n".join([*lines[:300], *lines[700:], *reversed(lines[300:700])]))
+    for address, name in names.items():
+        assert shown(ordered, address) == shown(mixed, address) == (f"{name}+0x0", "kernel")
+        assert shown(ordered, address + 15) == shown(mixed, address + 15) == (f"{name}+0xf", "kernel")
 
 
 def test_names(symbols):
@@ -132,15 +143,3 @@ def test_as_an_ordinary_user():
     )
     assert run.stdout.startswith("True the kernel hides the addresses of its symbols")
     assert run.stdout.count("\n") == 1
-
-
-def test_a_text_in_order_and_one_that_is_not():
-    """The kernel's own lines, looked up where they are, give what a sorted list of all lines gives."""
-    text = read_kallsyms()
-    in_order, otherwise = KernelSymbols(text), KernelSymbols(b"ffffffffffffffff A last\n" + text)
-    assert in_order._parts[0]
-    assert not otherwise._parts[0]
-    unless(not in_order.hidden, "setting:kptr_restrict=0")
-    for symbol in in_order.functions()[::211]:
-        for address in (symbol.address, symbol.address - 1, symbol.address + 5):
-            assert in_order.resolve(address) == otherwise.resolve(address)

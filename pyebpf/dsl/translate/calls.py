@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Mapping
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.context import Context
@@ -38,7 +38,7 @@ from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
@@ -77,20 +77,55 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> object:
             f.fail(f"{name} is a parameter here and shadows the function {name}(): {remedy}", node.func)
         f.fail(f"{name} is a local variable here and shadows the function {name}(): rename it", node.func)
     arguments = listed(f, node.args, *node.keywords)
-    keywords: dict[str, object] = {}
-    for number, keyword in enumerate(node.keywords, 1):
-        value = taken_before(f, f.expression(keyword.value), *node.keywords[number:])
-        if keyword.arg is not None:
-            keywords[keyword.arg] = value
-        elif isinstance(value, dict):
-            keywords.update(value)
-        else:
-            f.fail("`**` can't spread values here: write each one", keyword.value)
+    keywords = _keywords(f, node)
     f.b.where = f.at(node)
     try:
         return _called(f, node, callee, arguments, keywords, statement=statement)
     finally:
         f.b.where = before
+
+
+def _keywords(f: Frame, node: ast.Call) -> dict[str, object]:
+    """The arguments that a call gives by name, those of `**` among them."""
+    keywords: dict[str, object] = {}
+    for number, keyword in enumerate(node.keywords, 1):
+        following = node.keywords[number:]
+        if keyword.arg is None:
+            given = _spread(f, keyword.value, following)
+        else:
+            given = {keyword.arg: taken_before(f, f.expression(keyword.value), *following)}
+        twice = next((name for name in given if name in keywords), None)
+        if twice is not None:
+            f.fail(f"the argument {twice} is given twice: leave one of them out", keyword.value)
+        keywords |= given
+    return keywords
+
+
+def _spread(f: Frame, node: ast.expr, following: Sequence[ast.AST]) -> dict[str, object]:
+    """The arguments that `**` gives: of a dictionary written out, whose values may be anything, or of one known now."""
+    if isinstance(node, ast.Dict):
+        found: dict[str, object] = {}
+        for number, (key, each) in enumerate(zip(node.keys, node.values, strict=True), 1):
+            behind = (*node.values[number:], *following)
+            if key is None:
+                found |= _spread(f, each, behind)
+            else:
+                found[_name(f, f.expression(key), key)] = taken_before(f, f.expression(each), *behind)
+        return found
+    value = f.expression(node)
+    if not isinstance(value, dict | MappingProxyType):
+        f.fail(
+            f'`**` takes a dictionary that is known at compile time, or written here as `**{{"name": value}}`, not '
+            f"{describe(value)}: write each argument as name=value",
+            node,
+        )
+    return {_name(f, name, node): each for name, each in value.items()}
+
+
+def _name(f: Frame, name: object, node: ast.expr) -> str:
+    if not isinstance(name, str):
+        f.fail(f"the names of arguments are strings known at compile time, not {described(name)}", node)
+    return name
 
 
 def _is_aggregate(node: ast.Call, callee: object) -> bool:
