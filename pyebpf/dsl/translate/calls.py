@@ -6,7 +6,7 @@ import ast
 import builtins
 from collections.abc import Mapping
 from functools import partial
-from types import FunctionType, MethodType
+from types import FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.context import Context
@@ -38,7 +38,7 @@ from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
@@ -77,20 +77,55 @@ def call(f: Frame, node: ast.Call, *, statement: bool = False) -> object:
             f.fail(f"{name} is a parameter here and shadows the function {name}(): {remedy}", node.func)
         f.fail(f"{name} is a local variable here and shadows the function {name}(): rename it", node.func)
     arguments = listed(f, node.args, *node.keywords)
-    keywords: dict[str, object] = {}
-    for number, keyword in enumerate(node.keywords, 1):
-        value = taken_before(f, f.expression(keyword.value), *node.keywords[number:])
-        if keyword.arg is not None:
-            keywords[keyword.arg] = value
-        elif isinstance(value, dict):
-            keywords.update(value)
-        else:
-            f.fail("`**` can't spread values here: write each one", keyword.value)
+    keywords = _keywords(f, node)
     f.b.where = f.at(node)
     try:
         return _called(f, node, callee, arguments, keywords, statement=statement)
     finally:
         f.b.where = before
+
+
+def _keywords(f: Frame, node: ast.Call) -> dict[str, object]:
+    """The arguments that a call gives by name, those of `**` among them."""
+    keywords: dict[str, object] = {}
+    for number, keyword in enumerate(node.keywords, 1):
+        following = node.keywords[number:]
+        if keyword.arg is None:
+            given = _spread(f, keyword.value, following)
+        else:
+            given = {keyword.arg: taken_before(f, f.expression(keyword.value), *following)}
+        twice = next((name for name in given if name in keywords), None)
+        if twice is not None:
+            f.fail(f"the argument {twice} is given twice: leave one of them out", keyword.value)
+        keywords |= given
+    return keywords
+
+
+def _spread(f: Frame, node: ast.expr, following: Sequence[ast.AST]) -> dict[str, object]:
+    """The arguments that `**` gives: of a dictionary written out, whose values may be anything, or of one known now."""
+    if isinstance(node, ast.Dict):
+        found: dict[str, object] = {}
+        for number, (key, each) in enumerate(zip(node.keys, node.values, strict=True), 1):
+            behind = (*node.values[number:], *following)
+            if key is None:
+                found |= _spread(f, each, behind)
+            else:
+                found[_name(f, f.expression(key), key)] = taken_before(f, f.expression(each), *behind)
+        return found
+    value = f.expression(node)
+    if not isinstance(value, (dict, MappingProxyType)):
+        f.fail(
+            f'`**` takes a dictionary that is known at compile time, or written here as `**{{"name": value}}`, not '
+            f"{describe(value)}: write each argument as name=value",
+            node,
+        )
+    return {_name(f, name, node): each for name, each in value.items()}
+
+
+def _name(f: Frame, name: object, node: ast.expr) -> str:
+    if not isinstance(name, str):
+        f.fail(f"the names of arguments are strings known at compile time, not {described(name)}", node)
+    return name
 
 
 def _is_aggregate(node: ast.Call, callee: object) -> bool:
@@ -99,7 +134,7 @@ def _is_aggregate(node: ast.Call, callee: object) -> bool:
         isinstance(node.func, ast.Name)
         and len(node.args) == 1
         and not node.keywords
-        and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp)
+        and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp))
         and any(callee is each for each in AGGREGATES)
     )
 
@@ -157,7 +192,7 @@ def _called(
         name = ast.unparse(node.func)
         remedy = (
             "; keep values in a map, or emit them"
-            if isinstance(getattr(callee, "__self__", None), list | dict | set)
+            if isinstance(getattr(callee, "__self__", None), (list, dict, set))
             else ""
         )
         f.fail(f"{name}() is plain Python: it would run at compile time, not at run time{remedy}")
@@ -194,7 +229,7 @@ def _called(
         f.fail(f"{ast.unparse(node.func)} is not a function: it can't be called")
     if callee is builtins.len and len(given) == 1:
         check_ascii(f, given[0])
-    if callee is builtins.next and isinstance(node.args[0], ast.Name | ast.Attribute):
+    if callee is builtins.next and isinstance(node.args[0], (ast.Name, ast.Attribute)):
         f.fail(Changing("next").message(""))
     return compile_time(f, callee, *arguments, **keywords)
 
@@ -210,7 +245,7 @@ def _computes(f: Frame, callee: object, given: list[object]) -> bool:
 
 def _of_array(f: Frame, arguments: list[object]) -> list[object]:
     """The arguments of min() and max(); those of one array are its elements."""
-    if len(arguments) == 1 and isinstance(arguments[0], Array | KernelArray):
+    if len(arguments) == 1 and isinstance(arguments[0], (Array, KernelArray)):
         return elements_of(f, arguments[0]) or arguments
     return arguments
 
@@ -231,7 +266,7 @@ def _over(
 def _replaced(f: Frame, arguments: list[object], keywords: dict[str, object]) -> RecordLiteral | None:
     """`dataclasses.replace(r, name=value)` of a record: a new one; None for anything else."""
     owner = operations.rvalue(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
-    if not isinstance(owner, Record | RecordLiteral) or len(arguments) > 1:
+    if not isinstance(owner, (Record, RecordLiteral)) or len(arguments) > 1:
         return None
     kept = owner.local(f.p)
     values = {field.name: attribute(f, kept, field.name) for field in owner.type.fields if field.name not in keywords}
