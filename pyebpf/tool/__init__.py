@@ -46,6 +46,7 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
 from pyebpf.output.stacks import SLOT, Stack, StackPart
+from pyebpf.stop import Stop, events, events_of, last_time, monotonic_time
 from pyebpf.tool.columns import elapsed_column, ends_columns, lifespan_column, result_column
 from pyebpf.tool.modes import EventMode, SummaryMode
 from pyebpf.tool.options import (
@@ -78,7 +79,6 @@ from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.signature import described_open, has_field
 from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, CountsOf, counts_of, histograms_of, load_average
-from pyebpf.tool.stop import Stop, events, events_of, last_time, monotonic_time
 from pyebpf.tool.tracer import Tracer
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.stop import Stop
 from pyebpf.tool.drops import in_words
-from pyebpf.tool.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
