@@ -106,5 +106,6 @@ def test_the_page_has_the_example():
     names["__name__"] = "modes"
     exec(compile(modes, "page", "exec"), names)
     for counts in (False, True):
-        assert names["TOOL"].mode(names["Options"](counts=counts)) is names["COUNTS" if counts else "TOOL"]
+        mode = names["TOOL"].mode(names["Options"](counts=counts))
+        assert mode is names["TOOL"].modes["counts"] if counts else mode is names["TOOL"]
         assert names["build"](names["Options"](counts=counts)).maps
