@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
@@ -170,4 +169,6 @@ def _release(bpf: Any, labels: Mapping[str, object]) -> None:
 
 def load_average(_bpf: object, _options: object) -> str:
     """The `heading` of screens: load averages of 1, 5 and 15 minutes, and threads running and in all."""
+    from pathlib import Path  # as in `pyebpf.tool.stop`
+
     return f"loadavg: {Path('/proc/loadavg').read_text(encoding='ascii').strip()}"
