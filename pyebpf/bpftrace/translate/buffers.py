@@ -42,5 +42,6 @@ def with_room(p: ProgramBuilder, value: Value, type_: Buffer) -> Value:
     given: Any = value.operand(p)
     slot = p.b.slot(-(-type_.storage.size // 8) * 8, name="buf")
     zero(p, p.b.slot_address(slot), 0, slot.size)
-    copy(p, p.b.slot_address(slot), 0, *given.lvalue.address(p), _LENGTH + _room(value))
+    source, start = given.lvalue.address(p)
+    copy(p, p.b.slot_address(slot), 0, source, start, _LENGTH + _room(value))
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), type_.storage))
