@@ -102,6 +102,7 @@ class ScriptModule:
             with room():
                 self._infer(target)
                 module.maps[:] = [*maps.tables(), self.script.events]
+                self.script.unreachable.clear()  # types that were not known yet led elsewhere
                 spec = link()
             if not maps.changed:
                 self._check_options()

@@ -183,3 +183,10 @@ def test_buffers_are_compared_and_of_several_sizes() -> None:
         'print(($a == $b, $b == $c, $c != $a, $c == $c)); $a = buf("bye", 3); print($a); }'
     )
     assert printed(text).splitlines()[1:] == ["(true, false, true, true)", "bye"]
+
+
+def test_buffers_of_several_sizes_are_keys_and_parts() -> None:
+    """Of maps and of tuples."""
+    keys = '@x[buf("ab", 2)] = 1; @x[buf("abc", 3)] = 2;'
+    text = f'BEGIN {{ {keys} $t = (1, buf("abc", 3)); $t = (2, buf("ab", 2)); print($t); }}'
+    assert printed(text) == "(2, ab)\n@x[ab]: 1\n@x[abc]: 2\n"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.translate.values import Condition, Special, Value
-from pyebpf.bpftrace.value_types import Buffer
+from pyebpf.bpftrace.translate.values import Condition, Group, Special, Value, arranged
+from pyebpf.bpftrace.value_types import Buffer, Record, Tuple
 from pyebpf.builder.ssa.conditions import negate
 from pyebpf.builder.values.arrays import equal_lvalues
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 
 if TYPE_CHECKING:
+    from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.builder.program import ProgramBuilder
 
 #: Bytes of the number of bytes that stands before them.
@@ -33,6 +34,17 @@ def compare(p: ProgramBuilder, operator: str, left: Value, right: Value) -> Cond
     other: Any = right.operand(p)
     same = equal_lvalues(p, one.lvalue, other.lvalue, _LENGTH + min(_room(left), _room(right)))
     return Condition(same if operator == "==" else negate(same))
+
+
+def fitted(p: ProgramBuilder, value: Value, type_: ValueType | None) -> Value:
+    """A value as a type holds it: fields in its order, buffers with its room."""
+    value = arranged(value, type_)
+    if isinstance(type_, Buffer) and isinstance(value.type, Buffer):
+        return with_room(p, value, type_)
+    if isinstance(value, Group) and isinstance(type_, Tuple | Record):
+        parts = [fitted(p, each, part) for each, part in zip(value.elements, type_.parts, strict=True)]
+        return Group(parts, value.names)
+    return value
 
 
 def with_room(p: ProgramBuilder, value: Value, type_: Buffer) -> Value:
