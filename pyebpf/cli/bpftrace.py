@@ -194,6 +194,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             only=given.get("only", ""),
         )
         script.warns = not given.get("unwarned")
+        script.progress = note
         script.checks_lookups = bool(given.get("checks_lookups"))
         for line in script.kernel_changes():
             note("\n".join(map(visible, line.split("\n"))))
