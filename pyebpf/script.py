@@ -69,11 +69,11 @@ class Script(BPF):
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
+        #: The status that the script's `exit()` gave.
+        self.status = 0
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
         self.escapes = False
-        #: The status that the script's `exit()` gave.
-        self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
 
@@ -81,6 +81,11 @@ class Script(BPF):
         """Compile the script for a target."""
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Warnings about the script, once it is compiled: probes that were left out, maps that nothing uses."""
+        return self._script.remarks
 
     def kernel_changes(self, target: Target | None = None) -> list[str]:
         """Lines on what the script takes for granted and this kernel, or `target`, has otherwise, each at its place.
@@ -165,6 +170,15 @@ class Script(BPF):
             self.last_dropped = dict(self.dropped)
         finally:
             self.close()
+
+    @property
+    def checks_lookups(self) -> bool:
+        """Whether probes warn of entries that they do not find; to be set before the script is compiled."""
+        return self._script.script.checks_lookups
+
+    @checks_lookups.setter
+    def checks_lookups(self, on: bool) -> None:
+        self._script.script.checks_lookups = on
 
     @property
     def wants_signals(self) -> bool:
@@ -311,7 +325,7 @@ def _number_name(kind: str, number: int) -> str:
         try:
             return signal.strsignal(number) or f"Unknown signal {number}"
         except ValueError:
-            return "Unknown signal" if number else "Unknown signal 0"
+            return "N/A" if number else "Unknown signal 0"
     from pyebpf.arch import host
 
     return host().system_call_names.get(number, "unknown")

@@ -94,6 +94,20 @@ class Source:
         file, line = self._own_place(start, line) if self._parts else (self.file, line)
         return Location(file, line, start - begin, min(max(end - begin, start - begin + 1), len(text) + 1), text)
 
+    def place(self, node: Node) -> str:
+        """The place of a node as bpftrace writes it: `FILE:LINE:COLUMN-COLUMN`, from 1, the end behind it."""
+        at = self.location(node)
+        return f"{at.file}:{at.line}:{at.column + 1}-{(at.end_column or 0) + 1}"
+
+    def marked(self, message: str, node: Node) -> str:
+        """A message above the node's line, in which the node is marked as bpftrace does."""
+        at = self.location(node)
+        return f"{message}\n{at.text}\n{' ' * at.column}{'~' * ((at.end_column or at.column + 1) - at.column)}"
+
+    def warning(self, message: str, node: Node) -> str:
+        """A warning as bpftrace writes it."""
+        return f"{self.place(node)}: WARNING: {self.marked(message, node)}"
+
     def error(self, message: str, node: Node) -> CompileError:
         """An error about a node."""
         return CompileError(message, self.location(node))

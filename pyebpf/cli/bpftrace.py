@@ -48,6 +48,7 @@ options:
   --dry-run  attach, and end at once
   --no-warnings
              print nothing for warnf()
+  -k         warn where a probe reads an entry of a map that is missing
   --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
@@ -59,6 +60,7 @@ _FLAGS = {
     "--dry-run": "dry",
     "--no-warnings": "unwarned",
     "--unsafe": "unsafe",
+    "-k": "checks_lookups",
 }
 _VALUES = {
     "-p": "pid",
@@ -69,6 +71,11 @@ _VALUES = {
     "--mode": "mode",
     "--probe-filter": "only",
 }
+#: What is told of a map that was full, in bpftrace's words.
+_FULL = (
+    "WARNING: Map full; can't update element. Try increasing max_map_keys config or manually setting the max entries "
+    "in a map declaration e.g. `let @a = hash(5000)`"
+)
 #: What a value may be, where it is one of few.
 _CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none"), "--mode": ("bench",)}
 
@@ -186,6 +193,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             only=given.get("only", ""),
         )
         script.warns = not given.get("unwarned")
+        script.checks_lookups = bool(given.get("checks_lookups"))
         for line in script.kernel_changes():
             note("\n".join(map(visible, line.split("\n"))))
         if given.get("dump"):
@@ -259,6 +267,8 @@ def print_output(
     sink = text_sink(stream)
     sink.holds = held
     script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
+    for line in script.remarks:
+        note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
         if not quiet:
@@ -299,8 +309,12 @@ def _signals_of(script: Script) -> Iterator[None]:
 
 def tell_dropped(dropped: Mapping[str, int]) -> None:
     """Say what was dropped, by reason."""
+    from pyebpf.builder.drop_counters import FULL
+
     for reason, count in dropped.items():
         note(f"dropped: {count} ({reason})")
+    if any(reason.endswith(FULL) for reason in dropped):
+        note(_FULL)
 
 
 def text_sink(stream: TextIO | None = None) -> Sink:

@@ -56,6 +56,14 @@ class Variables:
     def __init__(self) -> None:
         self.changed = False
         self.types: dict[str, ValueType] = {}
+        #: Those whose address is taken.
+        self.addressed: set[str] = set()
+
+    def note_address(self, name: str) -> None:
+        """Note that a variable's address is taken."""
+        if name not in self.addressed:
+            self.addressed.add(name)
+            self.changed = True
 
     def note(self, name: str, type_: ValueType) -> bool:
         """Note that a variable holds a value of a type; False if it cannot, with the others that it holds."""
@@ -74,7 +82,7 @@ class Maps:
 
     def __init__(self, source: Source, declarations: tuple[MapDeclaration, ...], size: int) -> None:
         self.changed = False
-        self._source = source
+        self._source, self._declarations = source, declarations
         self._size = size
         self._facts: dict[str, MapFacts] = {}
         self._tables: dict[str, tuple[object, AnyTable]] = {}
@@ -162,6 +170,15 @@ class Maps:
             made = Table(name, key, facts.value, facts.size, facts.kind)
         self._tables[node.name] = known, made
         return made
+
+    def unused(self) -> list[MapDeclaration]:
+        """The declarations of maps that nothing uses."""
+        facts = [self._facts[each.map.name] for each in self._declarations]
+        return [
+            declared
+            for declared, each in zip(self._declarations, facts, strict=True)
+            if each.keyed is None and each.value is None
+        ]
 
     def tables(self) -> list[AnyTable]:
         """All maps of known types, in the order of their names."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Target: TypeAlias = ast.Map | ast.MapAccess
 
+_NO_ENTRY = "Can't lookup map element because it does not exist.\nAdditional Info - helper: map_lookup_elem, retcode: 0"
 #: Aggregations that are numbers in a probe.
 READABLE = ("count", "sum", "min", "max", "avg")
 
@@ -73,6 +74,8 @@ def operand_of(s: Scope, key: Value | None, type_: ValueType | None) -> Any:
 
 def read(s: Scope, node: Target) -> Value:
     """`@map[key]`; what is missing is 0, or an empty string."""
+    from pyebpf.bpftrace.translate.checks import warn
+
     key = key_of(s, node)
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
@@ -82,6 +85,9 @@ def read(s: Scope, node: Target) -> Value:
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
     entry = table._find(s.p, operand_of(s, key, table.key_type))
+    if s.script.checks_lookups and key is not None:
+        with s.p.b.if_(Compare(Relation.EQ, entry, s.p.b.const(0), null_check=True)):
+            warn(s, node, _NO_ENTRY)
     return entry_value(s, table, entry)
 
 
