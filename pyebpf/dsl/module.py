@@ -42,6 +42,7 @@ class Module(DecoratorMethods, MapMethods):
         """
         if isinstance(value, Body):
             return value
+        # Modules of this package, and of Python's, that programs of another front end do without.
         from pyebpf.dsl.body import PythonBody, plain_function
 
         return PythonBody(plain_function(value, decorator))
