@@ -25,6 +25,7 @@ from pyebpf.runtime import BPF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pyebpf.bpftrace.includes import Files
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.frame import Frame
@@ -60,7 +61,8 @@ class Script(BPF):
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
-        self._script = ScriptModule(self, text, arguments, file, pid, settings, only)
+        self._files = _files() if "#include" in text else None
+        self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files)
         self._signals = 0
         self._script.script.unsafe = unsafe
         self._script.script.child = child
@@ -89,21 +91,23 @@ class Script(BPF):
         """Lines on what the script takes for granted and this kernel, or `target`, has otherwise, each at its place.
 
         Arguments by number that BTF has other types for, functions and members that are gone, structs of the script's
-        own. Such a script may be compiled all the same, and then reads something else than its author meant.
+        own. Such a script may be compiled all the same, and then reads something else than its author meant. Files that
+        it includes and that are not there come first.
         """
+        missing = [] if self._files is None else self._files.missing
         from pyebpf.bpftrace.changed import concerns
 
         parsed = self._script.script
         if not concerns(parsed.program):
-            return []
+            return missing
         from pyebpf.bpftrace.changes import changes
         from pyebpf.runtime.loaded import Loaded
 
         chosen = self._target if target is None else target
         if chosen is not None:
-            return changes(parsed.program, parsed.structs, chosen)
+            return missing + changes(parsed.program, parsed.structs, chosen)
         with Loaded() as loaded:
-            return changes(parsed.program, parsed.structs, loaded.target())
+            return missing + changes(parsed.program, parsed.structs, loaded.target())
 
     def output(
         self,
@@ -338,6 +342,24 @@ def _complain(text: str) -> None:
 
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def _files() -> Files:
+    from pyebpf.bpftrace.includes import Files
+
+    return Files(_included)
+
+
+def _included(path: str, file: str) -> tuple[str, str] | None:
+    """The text and the name of a file beside the one that includes it, or at the path; None if there is none."""
+    from pathlib import Path
+
+    for found in (Path(file).parent / path, Path(path)):
+        try:
+            return found.read_bytes().decode(errors="surrogateescape"), str(found)
+        except OSError:
+            continue
+    return None
 
 
 def _cat(path: str, limit: int) -> str:

@@ -156,7 +156,8 @@ class JsonPrinter(Printer):
         return message("join", quoted(super()._do_join(action, values).removesuffix("\n")))
 
     def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
-        return message("cat", quoted(self._cat(super()._do_printf(action, values))))
+        found = self._cat(super()._do_printf(action, values))
+        return message("cat", quoted(found)) if found else ""
 
     def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("syscall", quoted(self._system(super()._do_printf(action, values))))

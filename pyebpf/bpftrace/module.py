@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyebpf.attach import DecoratorMethods
     from pyebpf.bpftrace.ast import AttachPoint, Node
+    from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.source import Source
     from pyebpf.module.probe import AnyProbe, Attachment
     from pyebpf.specs import ModuleSpec
@@ -42,10 +43,11 @@ class ScriptModule:
         pid: int | None,
         settings: Mapping[str, str] | None = None,
         only: str = "",
+        files: Files | None = None,
     ) -> None:
         self._module = module
         words = [each for each in arguments if not each.startswith("--")]
-        program = parse(text, file, words)
+        program = parse(text, file, words, files)
         with room():
             program = expand(program, is_function)
         self.script = Script(program, arguments, settings)

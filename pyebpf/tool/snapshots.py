@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
@@ -56,18 +55,19 @@ class Counted:
         return {**parts, **as_plain(self.labels), "count": self.count, **total}
 
 
-def counts_of(
-    name: str, *, by_key: bool = False, **labels: Callable[[Any], object] | StackLabel
-) -> Callable[[Any, Any], list[Counted]]:
-    """The `snapshot` of a tool that prints the counter of a name: what the interval counted, the most last.
+@dataclass(frozen=True)
+class CountsOf:
+    """The `snapshot` that `counts_of` makes."""
 
-    Of `bpf.stats(...)` rows have count and total, and the largest total is last.
-    `labels` and `by_key` are as for `histograms_of`. A key that is no record has one label, which is made of it.
-    """
+    name: str
+    by_key: bool
+    labels: Mapping[str, Callable[[Any], object] | StackLabel]
 
-    def snapshot(bpf: Any, _options: Any) -> list[Counted]:
+    def __call__(self, bpf: Any, _options: Any) -> list[Counted]:
+        """The rows of the interval."""
+        labels = self.labels
         rows: dict[object, Counted] = {}
-        for key, found in bpf[name].interval().items():
+        for key, found in bpf[self.name].interval().items():
             if isinstance(key, int | str | bytes):
                 parts = dict.fromkeys(labels, key)
             else:
@@ -77,11 +77,23 @@ def counts_of(
             before = rows.get(same)
             rows[same] = _added(Counted(key, 0, shown) if before is None else before, key, found)
         _release(bpf, labels)
-        if by_key:
+        if self.by_key:
             return [rows[key] for key in sorted(rows, key=_order)]
         return sorted(rows.values(), key=lambda row: (row.total or 0, row.count, str(row.key)))
 
-    return snapshot
+    def on_screen(self, rows: list[Counted]) -> list[Counted]:
+        """The rows in the order of a screen, which has room for the first ones."""
+        return rows if self.by_key else rows[::-1]
+
+
+def counts_of(name: str, *, by_key: bool = False, **labels: Callable[[Any], object] | StackLabel) -> CountsOf:
+    """The `snapshot` of a tool that prints the counter of a name: what the interval counted.
+
+    The most is last, where a terminal's cursor is; on a `screen` it is first. Of `bpf.stats(...)` rows have count and
+    total, and are ordered by the total. `labels` and `by_key` are as for `histograms_of`. A key that is no record has
+    one label, which is made of it.
+    """
+    return CountsOf(name, by_key, labels)
 
 
 def _added(row: Counted, key: object, found: Any) -> Counted:
@@ -170,4 +182,6 @@ def _release(bpf: Any, labels: Mapping[str, object]) -> None:
 
 def load_average(_bpf: object, _options: object) -> str:
     """The `heading` of screens: load averages of 1, 5 and 15 minutes, and threads running and in all."""
+    from pathlib import Path  # as in `pyebpf.tool.stop`
+
     return f"loadavg: {Path('/proc/loadavg').read_text(encoding='ascii').strip()}"

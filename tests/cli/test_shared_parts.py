@@ -106,6 +106,16 @@ def test_rows_in_the_order_of_their_keys():
     assert [(row.event, row.count) for row in rows] == [("b", 2), ("d", 1)]
 
 
+def test_a_screen_has_the_most_first():
+    """It has room for the first rows alone; in the order of their keys rows stay."""
+    calls = {"events": Interval({3: 1, 1: 5, 2: 7})}
+    columns = (Column("KEY"), Column("COUNT"))
+    for by_key, expected in ((False, [7, 5, 1]), (True, [5, 7, 1])):
+        mode = SummaryMode(snapshot=counts_of("events", by_key=by_key), columns=columns, screen=True)
+        made = tool(modes={"counts": mode}).mode(Options(counts=True))
+        assert [row.count for row in made.counted(calls, Options())] == expected
+
+
 def test_rows_of_statistics_have_totals():
     """The largest total is last; a part that is shown as None stays in the row, and is None."""
     found = {Key(0, 0): Stats(count=3, total=10, minimum=1, maximum=9), Key(5, 1): Stats(1, 4, 4, 4)}

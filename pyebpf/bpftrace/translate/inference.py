@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.series import SeriesTable
-from pyebpf.bpftrace.single import Single
+from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
 from pyebpf.bpftrace.value_types import Aggregate, ValueType
@@ -164,10 +164,8 @@ class Maps:
         made: AnyTable
         if isinstance(facts.value, Aggregate) and facts.value.kind == "tseries":
             made = SeriesTable(name, key, facts.value, facts.size)
-        elif isinstance(facts.value, Aggregate) and not facts.keyed and not facts.loses and facts.kind is MapType.HASH:
-            made = Single(name, facts.value)
         elif isinstance(facts.value, Aggregate):
-            made = Gathered(name, key, facts.value, facts.size, facts.kind)
+            made = gathered(name, key, facts.value, facts.size, facts.kind, loses=facts.loses)
         else:
             made = Table(name, key, facts.value, facts.size, facts.kind)
         self._tables[node.name] = known, made
