@@ -9,7 +9,7 @@ Overhead: one probe for each packet that a device receives or sends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, KernelObject, Struct, array, cast, char, field, now, u8, u16, u32, u64
 from pyebpf.filters import DeviceFilter
@@ -54,6 +54,17 @@ class Mark(Struct):
     def destination(self) -> IPv4Address | IPv6Address:
         """The receiver's address."""
         return ip_address(self.version, self.destination4, self.destination6)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name; the addresses, as text, in place of those of each version."""
+        return {
+            "time": self.time,
+            "direction": self.direction,
+            "interface": self.interface,
+            "version": self.version,
+            "source": str(self.source),
+            "destination": str(self.destination),
+        }
 
 
 @dataclass(frozen=True)
