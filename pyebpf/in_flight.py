@@ -1,8 +1,9 @@
 """`InFlight`: the time from one event to another that names the same thing, such as a request or a packet.
 
-    from pyebpf.in_flight import InFlight
+    from pyebpf.in_flight import InFlight, LatencyHistogram
 
     requests = InFlight(bpf)
+    latency = LatencyHistogram(bpf, options)
 
     @bpf.raw_tracepoint("block_rq_issue")
     def on_issue(rq: KernelObject) -> None:
@@ -10,11 +11,9 @@
 
     @bpf.raw_tracepoint("block_rq_complete")
     def on_complete(rq: KernelObject) -> None:
-        elapsed = requests.end(rq)
-        if elapsed is not None:
-            latency.add(elapsed // 1000)
+        latency.add(requests.end(rq))
 
-Its methods are written in the language: a probe's author could have. For calls there is `@bpf.call`.
+Methods are written in the language: a probe's author could have. For calls there is `@bpf.call`.
 """
 
 from __future__ import annotations
@@ -29,7 +28,12 @@ if TYPE_CHECKING:
 
     from pyebpf import Module
 
-__all__ = ["InFlight"]
+__all__ = ["InFlight", "LatencyHistogram"]
+
+
+#: Units by the options' fields, the first one first; nanoseconds in each.
+_UNITS = {"milliseconds": "msecs", "nanoseconds": "nsecs"}
+_NANOSECONDS = {"nsecs": 1, "usecs": 1_000, "msecs": 1_000_000}
 
 
 class InFlight:
@@ -60,6 +64,36 @@ class InFlight:
     def __len__(self) -> int:
         """The number of things under way, counted in user space."""
         return len(self.began)
+
+
+class LatencyHistogram:
+    """A histogram of times of a log2 scale, for each key if there is one, in the unit that a tool's options ask for.
+
+    Options are the fields `milliseconds` and `nanoseconds`; `unit` is that without them. With a key a probe counts by
+    `latency.histogram[key].add(elapsed // latency.factor)`.
+    """
+
+    def __init__(
+        self,
+        bpf: Module,
+        options: object,
+        *,
+        name: str = "latency",
+        key: Any = None,
+        label: str = "",
+        unit: str = "usecs",
+    ) -> None:
+        unit = next((unit for field, unit in _UNITS.items() if getattr(options, field, False)), unit)
+        self.factor = _NANOSECONDS[unit]
+        if key is None:
+            self.histogram: Any = bpf.log2_hist(unit=unit, name=name)
+        else:
+            self.histogram = bpf.log2_hist(key=key, label=label, unit=unit, name=name)
+
+    def add(self, elapsed: int | None) -> None:
+        """In a probe: count a time, nanoseconds; None, of what was not seen to start, is not counted."""
+        if elapsed is not None:
+            self.histogram.add(elapsed // self.factor)
 
 
 def _free_name(bpf: Module) -> str:

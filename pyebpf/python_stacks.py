@@ -88,7 +88,7 @@ class PythonStacks:
         self._interpreters = bpf.hash(key=u32, value=Interpreter, size=PROCESSES, name="pythons")
         self._calls = bpf.hash(key=u64, value=Call, size=CALLS, name="python_calls")
         self._functions: dict[int, PythonFunctions] = {}
-        self._others: set[int] = set()
+        self._programs: dict[int, tuple[bytes, bytes]] = {}  # that were looked at
         self._pythons, self._room = Pythons(), Room(ROOM)
         bpf.before_attaching = self._begin
         _OF[bpf] = self
@@ -158,19 +158,19 @@ class PythonStacks:
 
     def _look_at_processes(self) -> None:
         living = self._pids or sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-        self._others.intersection_update(living)
+        programs = {process: program for process in living if (program := _program_of(process)) is not None}
+        self._programs = {process: seen for process, seen in self._programs.items() if programs.get(process) == seen}
         until = time.monotonic() + _SECONDS
-        for number in living:
-            if number in self._functions or number in self._others or len(self._functions) >= PROCESSES:
-                continue
+        for process in programs.keys() - self._programs.keys():
             if time.monotonic() > until:
                 return  # the rest at the next look
-            found = self._pythons.find(number)
+            self._programs[process] = programs[process]
+            found = self._pythons.find(process)
             if found is None:
-                self._others.add(number)
-                continue
-            self._functions[number] = PythonFunctions(found.layout, _memory_of(number), self._room)
-            self._interpreters[number] = _interpreter(found.runtime, found.layout)
+                self._interpreters.pop(process, None)
+            elif process in self._functions or len(self._functions) < PROCESSES:
+                self._functions[process] = PythonFunctions(found.layout, _memory_of(process), self._room)
+                self._interpreters[process] = _interpreter(found.runtime, found.layout)
 
     def merged(self, number: int, process: int, native: tuple[Frame, ...]) -> tuple[Frame, ...]:
         """The native frames of a stack with Python's functions of this number: `py::function:FILE:LINE`.
@@ -212,6 +212,19 @@ def python_option() -> Any:
 def python_stacks_for(bpf: BPF, options: Any) -> PythonStacks | None:
     """Those of a tool, if its options ask for Python's functions and for stacks of processes."""
     return PythonStacks(bpf, options.pid) if options.python and options.with_user else None
+
+
+def _program_of(process: int) -> tuple[bytes, bytes] | None:
+    """What differs for each program that a process runs: its start, and its stack's, which exec(2) places at random.
+
+    None if the process has ended, or is a kernel thread.
+    """
+    try:
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    start, stack = fields[22 - 3], fields[28 - 3]  # proc_pid_stat(5) counts from 1; two are before the parenthesis
+    return None if stack == b"0" else (start, stack)
 
 
 def _memory_of(process: int) -> Callable[[int, int], bytes]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
+from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
@@ -24,6 +25,7 @@ from pyebpf.runtime import BPF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pyebpf.bpftrace.includes import Files
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.frame import Frame
@@ -39,7 +41,8 @@ class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
 
     Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`.
-    `settings` are as those of a script's `config` block, and go before them.
+    `settings` are as those of a script's `config` block, and go before them. With `only` it has no other probes than
+    those whose attach points this regular expression finds, and BEGIN and END.
 
     Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
     """
@@ -54,20 +57,23 @@ class Script(BPF):
         unsafe: bool = False,
         child: int | None = None,
         settings: Mapping[str, str] | None = None,
+        only: str = "",
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
-        self._script = ScriptModule(self, text, arguments, file, pid, settings)
+        self._files = _files() if "#include" in text else None
+        self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files)
+        self._signals = 0
         self._script.script.unsafe = unsafe
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
+        #: The status that the script's `exit()` gave.
+        self.status = 0
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
         self.escapes = False
-        #: The status that the script's `exit()` gave.
-        self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
 
@@ -76,21 +82,32 @@ class Script(BPF):
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Warnings about the script, once it is compiled: probes that were left out, maps that nothing uses."""
+        return self._script.remarks
+
     def kernel_changes(self, target: Target | None = None) -> list[str]:
         """Lines on what the script takes for granted and this kernel, or `target`, has otherwise, each at its place.
 
         Arguments by number that BTF has other types for, functions and members that are gone, structs of the script's
-        own. Such a script may be compiled all the same, and then reads something else than its author meant.
+        own. Such a script may be compiled all the same, and then reads something else than its author meant. Files that
+        it includes and that are not there come first.
         """
+        missing = [] if self._files is None else self._files.missing
+        from pyebpf.bpftrace.changed import concerns
+
+        parsed = self._script.script
+        if not concerns(parsed.program):
+            return missing
         from pyebpf.bpftrace.changes import changes
         from pyebpf.runtime.loaded import Loaded
 
-        parsed = self._script.script
         chosen = self._target if target is None else target
         if chosen is not None:
-            return changes(parsed.program, parsed.structs, chosen)
+            return missing + changes(parsed.program, parsed.structs, chosen)
         with Loaded() as loaded:
-            return changes(parsed.program, parsed.structs, loaded.target())
+            return missing + changes(parsed.program, parsed.structs, loaded.target())
 
     def output(
         self,
@@ -99,29 +116,38 @@ class Script(BPF):
         duration: float | None = None,
         attached: Callable[[int], None] = lambda _: None,
         json: bool = False,
+        benchmarks: bool = False,
     ) -> Iterator[str]:
         """Run the script, and yield its text as it comes: until it calls exit(), `stop()` is true, or seconds are over.
 
         BEGIN comes before anything is attached, END and the maps after all is detached; a script that has nothing else
         ends at once. `attached` is told the number of attach points, before there is any text. With `json` the text is
-        JSON, an object a line.
+        JSON, an object a line. With `benchmarks` nothing is attached: the `bench` probes are run and timed.
         """
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
-        goes_on = bool(self._script.attached)
+        goes_on = bool(self._script.attached or self._script.signals) and not benchmarks
         try:
             self.load()
             self._begin()
             for each in self._script.begins:
                 each.program.test_run()
             begun = [*self._printed(printer, 0.0)]
-            if printer.status is None:
+            if printer.status is None and not benchmarks:
                 self.attach()
-            attached(len(self._script.begins) + len(self._script.ends) + len(self.attachments))
+            by_hand = [self._script.begins, self._script.ends, self._script.signals, self._script.iterators]
+            attached(sum(map(len, by_hand)) + len(self.attachments))
             yield from begun
+            if benchmarks:
+                from pyebpf.bpftrace.benchmarks import measured
+
+                yield from measured(self._script.benchmarks, json=json)
+            elif printer.status is None:
+                yield from self._iterated(printer)
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
                 records = self._script.script.events.poll(left)
+                self._answer_signals()
                 yield from printer.texts(self._script.script.events, records)
                 if 0 < len(records) < _MANY and printer.status is None:
                     time.sleep(_REST)
@@ -145,11 +171,48 @@ class Script(BPF):
         finally:
             self.close()
 
+    @property
+    def checks_lookups(self) -> bool:
+        """Whether probes warn of entries that they do not find; to be set before the script is compiled."""
+        return self._script.script.checks_lookups
+
+    @checks_lookups.setter
+    def checks_lookups(self, on: bool) -> None:
+        self._script.script.checks_lookups = on
+
+    @property
+    def wants_signals(self) -> bool:
+        """Whether it has probes for SIGUSR1: `signal_arrived` is then to be called for each."""
+        return bool(self._script.signals)
+
+    def signal_arrived(self) -> None:
+        """Note that SIGUSR1 came, from a handler: `output()` runs the probes for it."""
+        self._signals += 1
+
+    def _answer_signals(self) -> None:
+        while self._signals:
+            self._signals -= 1
+            for each in self._script.signals:
+                each.program.test_run()
+
+    def _iterated(self, printer: Printer) -> Iterator[str]:
+        """Go over the lists of the iterators once, and yield what their probes print: for all elements, as bpftrace."""
+        events = self._script.script.events
+        for each in self._script.iterators:
+            link: Any = each.attach()
+            with link:
+                for _ in link.read():
+                    pass  # there are no records: they print
+            for record in events.poll(0.0):  # exit() ends the script, not the list
+                yield printer.text(*events.action(record))
+
     def _begin(self) -> None:
         """Tell programs when the script was started."""
         maps = self._running.maps
         if STARTED_MAP in maps:
             over(maps[STARTED_MAP])[0] = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        if TAI_MAP in maps:
+            over(maps[TAI_MAP])[0] = time.clock_gettime_ns(time.CLOCK_TAI) - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def _printed(self, printer: Printer, timeout: float) -> Iterator[str]:
         """Carry out what probes asked for by now, until one asked for the end."""
@@ -262,7 +325,7 @@ def _number_name(kind: str, number: int) -> str:
         try:
             return signal.strsignal(number) or f"Unknown signal {number}"
         except ValueError:
-            return "Unknown signal" if number else "Unknown signal 0"
+            return "N/A" if number else "Unknown signal 0"
     from pyebpf.arch import host
 
     return host().system_call_names.get(number, "unknown")
@@ -281,6 +344,24 @@ def _complain(text: str) -> None:
     sys.stderr.flush()
 
 
+def _files() -> Files:
+    from pyebpf.bpftrace.includes import Files
+
+    return Files(_included)
+
+
+def _included(path: str, file: str) -> tuple[str, str] | None:
+    """The text and the name of a file beside the one that includes it, or at the path; None if there is none."""
+    from pathlib import Path
+
+    for found in (Path(file).parent / path, Path(path)):
+        try:
+            return found.read_bytes().decode(errors="surrogateescape"), str(found)
+        except OSError:
+            continue
+    return None
+
+
 def _cat(path: str, limit: int) -> str:
     from pathlib import Path
 
@@ -288,7 +369,8 @@ def _cat(path: str, limit: int) -> str:
         with Path(path).open("rb") as file:
             return file.read(limit).decode(errors="surrogateescape")
     except OSError as error:
-        return f"cat: {path}: {error.strerror}\n"
+        _complain(f"ERROR: failed to open file '{path}' ({error.strerror})")
+        return ""
 
 
 def _system(command: str) -> str:

@@ -174,25 +174,37 @@ def events(source: Readable, stop: Stop) -> Iterator[Any]:
             stop.wait(1.0, source.fileno())
 
 
-def events_of(name: str, *times: str) -> Callable[[Any, Any, Stop], Iterator[Any]]:
-    """The `records` of an event tool whose records are those of the ring buffer of a name.
+class EventsOf:
+    """The `records` of an event tool whose records are those of the ring buffer of a name."""
 
-    `times` are fields that a probe's now() filled: they become times of this process's monotonic clock, which is
-    another in a time namespace.
-    """
+    def __init__(self, name: str, times: tuple[str, ...]) -> None:
+        self.name = name
+        self.times = times
 
-    def records(bpf: Any, _options: Any, stop: Stop) -> Iterator[Any]:
-        found = events(bpf[name], stop)
-        if not times or monotonic_time(0) == 0:
+    def __call__(self, bpf: Any, _options: Any, stop: Stop) -> Iterator[Any]:
+        found = events(bpf[self.name], stop)
+        if not self.times or monotonic_time(0) == 0:
             return found
-        return map(converted, found)
+        return map(self._converted, found)
 
-    def converted(record: object) -> object:
-        for each in times:
+    def _converted(self, record: object) -> object:
+        for each in self.times:
             setattr(record, each, monotonic_time(getattr(record, each)))
         return record
 
-    return records
+
+def events_of(name: str, *times: str) -> EventsOf:
+    """The `records` of an event tool whose records are those of the ring buffer of a name.
+
+    `times` are fields that a probe's now() filled: they become times of this process's monotonic clock, which is
+    another in a time namespace. The last of them is the tool's `time`, unless it names another.
+    """
+    return EventsOf(name, times)
+
+
+def last_time(records: object) -> str:
+    """The time of a tool's events as its `records` name it; "" if they name none."""
+    return records.times[-1] if isinstance(records, EventsOf) and records.times else ""
 
 
 def monotonic_time(kernel: int) -> int:

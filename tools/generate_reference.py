@@ -79,7 +79,8 @@ def packages() -> list[str]:
     """Return what has a page: each package with an `__all__`, and the public modules."""
     folders = [f"pyebpf.{path.parent.name}" for path in ROOT.glob("pyebpf/*/__init__.py")]
     found = [name for name in folders if "__all__" in source(name).defined]
-    modules = [f"pyebpf.{name}" for name in ("endpoints", "errors", "filters", "in_flight", "packet", "python_stacks")]
+    names = ("endpoints", "errors", "filters", "in_flight", "packet", "python_stacks", "tasks")
+    modules = [f"pyebpf.{name}" for name in names]
     return sorted(["pyebpf", *modules, *found])
 
 

@@ -27,13 +27,13 @@ from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helper_ids import SEQ_WRITE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
-    from pyebpf.target import KernelFunction, KernelType, Target
+    from pyebpf.target import KernelFunction, KernelParameter, KernelType, Target
     from pyebpf.types import StructType, Type
 
     class DeclaredMap(Protocol):
@@ -145,6 +145,10 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             like = [each.removeprefix("bpf_iter__") for each in meant.removesuffix("?)").split(" or ") if "__" in each]
             text = f"this kernel has no iterator {name!r}{closest(name, like)}: bpf.iterators() lists those there are"
             raise NotFound(text) from error
+
+    def parameters(self, target: Target) -> Sequence[KernelParameter]:
+        """The words of the context, each with its name and type. Raises NotFound."""
+        return self._function(target).parameters
 
     def exists(self, target: Target) -> bool:
         try:

@@ -136,6 +136,7 @@ class Log2(AggregationType["tuple[int, ...]"]):
             b.write(index, b.const(0))
         with b.else_():
             number = b.emit(Op.REFINE, value.value)
+            b.assume_bounds(number, 0, b.bounds(value.value)[1])
             length = bit_length(p, number)
             if not bits:
                 found = length

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyebpf.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from pyebpf.bpftrace.ast import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +71,16 @@ MEMBERS = {
 
 #: Structs that stand for each other at one address, whatever BTF says: a folio is its first page.
 SAME_ADDRESS = (frozenset(("page", "folio")),)
+
+
+def concerns(program: Program) -> bool:
+    """Whether any of this may be about a script: it probes functions, defines what the kernel has, or names a member.
+
+    All others are not compared with the kernel.
+    """
+    if program.definitions:
+        return True
+    points = [point for probe in program.probes for point in probe.attach_points]
+    return any(each.provider in ("kprobe", "kretprobe") for each in points) or any(
+        name in program.source.text for _, name in MEMBERS
+    )

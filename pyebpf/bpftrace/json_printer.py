@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.histograms import linear_borders, log2_borders
 from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.series import series_json
 from pyebpf.bpftrace.tables import quotient
 from pyebpf.bpftrace.value_types import Address, Aggregate, Array, Boolean, Buffer, Number, Record, Tuple
 
@@ -87,13 +88,15 @@ def _entry(type_: ValueType, value: Any, names: Names, divisor: int) -> str:
         return plain(type_, quotient(value, divisor) if isinstance(type_, Number) else value, names)
     if type_.kind in ("hist", "lhist"):
         return _histogram(value, type_, divisor)
+    if type_.kind == "tseries":
+        return series_json(value, number)
     if type_.kind == "stats":
         average = number(quotient(value.average, divisor))
         return f'{{"count": {number(value.count)}, "average": {average}, "total": {number(value.total)}}}'
     return number(quotient(value.average if type_.kind == "avg" else value, divisor))
 
 
-_KINDS = {"hist": "hist", "lhist": "hist", "stats": "stats", "avg": "stats"}
+_KINDS = {"hist": "hist", "lhist": "hist", "stats": "stats", "avg": "stats", "tseries": "tseries"}
 
 
 class JsonPrinter(Printer):
@@ -132,13 +135,19 @@ class JsonPrinter(Printer):
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         """A message with its place, which the action's text is."""
-        place, word, _ = action.text.rsplit(": ", 2)
+        word = action.text.rsplit(": ", 2)[1]
         if word == "WARNING" and not self.warns:
             return ""
-        file, line, columns = place.rsplit(":", 2)
-        kind, text = {"ERROR": "errorf", "WARNING": "warnf"}[word], quoted(super()._do_printf(action, values))
+        return self._placed({"ERROR": "errorf", "WARNING": "warnf"}[word], action, super()._do_printf(action, values))
+
+    def _do_warn(self, action: Action, values: tuple[Any, ...]) -> str:
+        """A warning of bpftrace's own: its first line, the others show the place."""
+        return self._placed("runtime_error", action, super()._do_printf(action, values).partition("\n")[0])
+
+    def _placed(self, kind: str, action: Action, text: str) -> str:
+        file, line, columns = action.text.rsplit(": ", 2)[0].rsplit(":", 2)
         at = f'"filename": {quoted(file)}, "line": {line}, "col": {columns.partition("-")[0]}'
-        return f'{{"type": "{kind}", "msg": {text}, {at}}}\n'
+        return f'{{"type": "{kind}", "msg": {quoted(text)}, {at}}}\n'
 
     def _do_time(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("time", quoted(super()._do_time(action, values)))
@@ -147,7 +156,8 @@ class JsonPrinter(Printer):
         return message("join", quoted(super()._do_join(action, values).removesuffix("\n")))
 
     def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
-        return message("cat", quoted(self._cat(super()._do_printf(action, values))))
+        found = self._cat(super()._do_printf(action, values))
+        return message("cat", quoted(found)) if found else ""
 
     def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("syscall", quoted(self._system(super()._do_printf(action, values))))

@@ -21,6 +21,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf doctor [--all | TOOL [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf -e 'PROGRAM' [options] [arguments]
+       pyebpf -l [-v] [PATTERN | -e 'PROGRAM' | FILE.bt]
        pyebpf argdist -H|-C SPEC [interval [count]]
        pyebpf trace SPEC
        pyebpf asm FILE|-
@@ -81,6 +82,7 @@ COMMANDS = {
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "-e": ("bpftrace", "run_text"),
+    **dict.fromkeys(("-l", "-lv"), ("bpftrace_list", "run_list")),
     "argdist": ("argdist", "run_argdist"),
     "trace": ("trace", "run_trace"),
     "asm": ("asm", "run_asm"),
@@ -110,7 +112,7 @@ def _dispatch(arguments: list[str]) -> int:
     if command in COMMANDS:
         file, function = COMMANDS[command]
         run: Callable[[list[str]], int] = getattr(import_module(f"pyebpf.cli.{file}"), function)
-        return run(rest)
+        return run(arguments if command == "-lv" else rest)
     if not command:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
     if command.startswith("-") and "-e" in rest:  # bpftrace's order: options, then the script

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -14,7 +15,7 @@ from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyebpf.cli.child import Child
     from pyebpf.script import Script
@@ -36,12 +37,17 @@ options:
   -f FORMAT  text, or json: an object a line
   -B MODE    when output is written: line (as it comes), full (at the end, or
              in pieces of 64 KiB), none (as line)
+  --probe-filter REGEX
+             have only those probes whose attach points REGEX finds
+  --mode bench
+             attach nothing: run the bench probes, and print how long each takes
   -q         do not say that it traces
   -d         print the bytecode, load nothing
   -v         list the attachments, and why they were chosen
   --dry-run  attach, and end at once
   --no-warnings
              print nothing for warnf()
+  -k         warn where a probe reads an entry of a map that is missing
   --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
@@ -53,10 +59,24 @@ _FLAGS = {
     "--dry-run": "dry",
     "--no-warnings": "unwarned",
     "--unsafe": "unsafe",
+    "-k": "checks_lookups",
 }
-_VALUES = {"-p": "pid", "-c": "command", "-o": "output", "-f": "format", "-B": "buffering"}
+_VALUES = {
+    "-p": "pid",
+    "-c": "command",
+    "-o": "output",
+    "-f": "format",
+    "-B": "buffering",
+    "--mode": "mode",
+    "--probe-filter": "only",
+}
+#: What is told of a map that was full, in bpftrace's words.
+_FULL = (
+    "WARNING: Map full; can't update element. Try increasing max_map_keys config or manually setting the max entries "
+    "in a map declaration e.g. `let @a = hash(5000)`"
+)
 #: What a value may be, where it is one of few.
-_CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none")}
+_CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none"), "--mode": ("bench",)}
 
 
 def run_text(arguments: list[str]) -> int:
@@ -123,7 +143,7 @@ def _value(option: str, rest: list[str], program: str) -> str | int:
         return int(number)
     choices = _CHOICES.get(option)
     if not rest or (choices is not None and rest[0] not in choices):
-        what = "a value" if choices is None else f"{', '.join(choices[:-1])} or {choices[-1]}"
+        what = "a value" if choices is None else " or ".join([*filter(None, [", ".join(choices[:-1])]), choices[-1]])
         raise UsageError(program, f"{option} takes {what}", "pyebpf -e --help")
     return rest.pop(0)
 
@@ -171,8 +191,11 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             unsafe=bool(given.get("unsafe")),
             child=number,
             settings=_outer_settings(),
+            only=given.get("only", ""),
         )
         script.warns = not given.get("unwarned")
+        script.progress = note
+        script.checks_lookups = bool(given.get("checks_lookups"))
         for line in script.kernel_changes():
             note("\n".join(map(visible, line.split("\n"))))
         if given.get("dump"):
@@ -193,6 +216,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             held=given.get("buffering") == "full",
             stream=stream,
             child=child,
+            benchmarks="mode" in given,
         )
 
 
@@ -235,6 +259,7 @@ def print_output(
     held: bool = False,
     stream: TextIO | None = None,
     child: Child | None = None,
+    benchmarks: bool = False,
 ) -> int:
     """Run a script and print what it prints, to standard output or another stream; its status.
 
@@ -246,6 +271,8 @@ def print_output(
     sink = text_sink(stream)
     sink.holds = held
     script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
+    for line in script.remarks:
+        note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
         if not quiet:
@@ -255,12 +282,12 @@ def print_output(
         if child is not None:
             child.start()
 
-    with until_signal() as stop:
+    with until_signal() as stop, _signals_of(script):
 
         def is_over() -> bool:
             return stop.is_set() or (child is not None and child.is_over())
 
-        for text in script.output(is_over, attached=attached, json=json):
+        for text in script.output(is_over, attached=attached, json=json, benchmarks=benchmarks):
             sink.write(text)
         if json and script.last_dropped:
             sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
@@ -269,10 +296,29 @@ def print_output(
     return script.status
 
 
+@contextmanager
+def _signals_of(script: Script) -> Iterator[None]:
+    """Give a script the signals that it has probes for."""
+    if not script.wants_signals:
+        yield
+        return
+    import signal
+
+    before = signal.signal(signal.SIGUSR1, lambda _number, _frame: script.signal_arrived())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def tell_dropped(dropped: Mapping[str, int]) -> None:
     """Say what was dropped, by reason."""
+    from pyebpf.builder.drop_counters import FULL
+
     for reason, count in dropped.items():
         note(f"dropped: {count} ({reason})")
+    if any(reason.endswith(FULL) for reason in dropped):
+        note(_FULL)
 
 
 def text_sink(stream: TextIO | None = None) -> Sink:

@@ -33,10 +33,15 @@ class Drops:
         self._drop_labels = drop_labels
         self._reported: Mapping[str, int] = {}
         self._next = monotonic() + REPORT_INTERVAL
+        self._final: Mapping[str, int] | None = None
+
+    def end(self) -> None:
+        """Count no further drops: what is printed from now on was counted before."""
+        self._final = self._tracer.dropped
 
     def report(self) -> None:
         """Report the totals, if they grew since the last report."""
-        dropped = in_words(self._tracer.dropped, self._drop_labels)
+        dropped = in_words(self._tracer.dropped if self._final is None else self._final, self._drop_labels)
         if dropped != self._reported:
             self._reported = dropped
             if self._objects is not None:

@@ -22,15 +22,15 @@ def check_file(path: str) -> None:
         return
     if not path:
         raise InvalidValue("name the file to write, or - for standard output")
+    try:
+        check_owners(path)  # first: with fs.protected_symlinks is_dir() below raises PermissionError at such a link
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
     place = Path(path)
     if place.is_dir():
         raise InvalidValue(f"{path} cannot be written: it is a directory")
     if not place.parent.is_dir():
         raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
-    try:
-        check_owners(path)
-    except OSError as error:
-        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
     if not os.access(place if place.exists() else place.parent, os.W_OK):
         raise InvalidValue(f"{path} cannot be written by this user")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.files import STANDARD_OUTPUT, write_whole
@@ -18,6 +19,7 @@ from pyebpf.tool import StackTool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from pyebpf.cli.drops import Drops
     from pyebpf.cli.parser import Common
     from pyebpf.cli.printing import Unrecorded
     from pyebpf.output.sink import Sink
@@ -38,15 +40,20 @@ def print_stacks(
     common: Common,
     sink: Sink,
     stop: Stop,
+    drops: Drops,
     recorder: Unrecorded,
 ) -> None:
     """Watch until the stop, then print the stacks or write them to a file."""
     # Naming the frames of thousands of files takes a minute, and a signal wants the end.
     tracer.stacks.hurry(stop.patience)
     tracer.stacks.prepare()
-    began = _Began()
-    stacks = list(tool.collect(tracer, options, stop))
-    _print(tool, stacks, began, None if tool.period is None else tool.period(options), tracer, common, sink, recorder)
+    watched = _Watched()
+    collected = iter(tool.collect(tracer, options, stop))
+    stacks = list(islice(collected, 1))  # all are counted by now; naming the others' frames may take longer than that
+    watched.end(drops)
+    stacks += collected
+    period = None if tool.period is None else tool.period(options)
+    _print(tool, stacks, watched, period, tracer, common, sink, recorder)
 
 
 def print_summary_stacks(
@@ -56,37 +63,44 @@ def print_summary_stacks(
     common: Common,
     sink: Sink,
     stop: Stop,
+    drops: Drops,
     recorder: Unrecorded,
     intervals: Iterable[tuple[int, bool]],
 ) -> None:
     """Watch to the end of the last interval, then print what there is by stack or write it to a file."""
     assert tool.stacks is not None, "only tools with stacks have these options"
     tracer.stacks.hurry(stop.patience)
-    began = _Began()
+    watched = _Watched()
     for done, last in intervals:
         if last or done == common.count:
             break
-    _print(tool, list(tool.stacks(tracer, options)), began, None, tracer, common, sink, recorder)
+    watched.end(drops)
+    _print(tool, list(tool.stacks(tracer, options)), watched, None, tracer, common, sink, recorder)
 
 
-class _Began:
-    """The time at which watching began, by both clocks."""
+class _Watched:
+    """When watching began, in nanoseconds since 1970, and how long it took."""
 
     def __init__(self) -> None:
-        self.wall, self.monotonic = time.time_ns(), time.monotonic_ns()
+        self.start, self._began = time.time_ns(), time.monotonic_ns()
+        self.duration = 0
+
+    def end(self, drops: Drops) -> None:
+        """End it now: drops that come later are of no stack that is printed."""
+        self.duration = time.monotonic_ns() - self._began
+        drops.end()
 
 
 def _print(
     tool: StackTool[..., Any, Any] | SummaryTool[..., Any, Any, Any],
     stacks: Sequence[Stack],
-    began: _Began,
+    watched: _Watched,
     period: int | None,
     tracer: Any,
     common: Common,
     sink: Sink,
     recorder: Unrecorded,
 ) -> None:
-    duration = time.monotonic_ns() - began.monotonic
     say_why_names_are_missing(tracer, stacks)
     end = recorder.stamps.now()
     recorder.stacks(end, stacks)
@@ -95,8 +109,8 @@ def _print(
         title=f"pyebpf {tool.name}: {tool.tracing}",
         unit=tool.unit,
         period=period,
-        start=began.wall,
-        duration=duration,
+        start=watched.start,
+        duration=watched.duration,
         delimited=common.delimited,
         annotated=common.annotated,
         palette=tool.palette if isinstance(tool, StackTool) else "samples",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: No value of a map.
 NOT_NEXT = object()
+#: Entries that take longer to count than _JUST_NOW, in seconds.
+_MANY, _JUST_NOW = 10_000, 0.001
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -107,6 +110,22 @@ class Merging:
     # The caller's frame, the instruction in it, and what is still to be asked for: keys and values, the last first.
     # Other threads may end a merge at any time: whoever takes part in one holds it by a name of its own.
     _merge: _Merge | None = None
+
+    # The caller that went over all keys last, where in it, how many there were, when.
+    _listing: tuple[int, int, int, float] | None = None
+
+    def _note_listing(self, count: int, frame: FrameType) -> None:
+        self._listing = (id(frame), frame.f_lasti, count, monotonic()) if count >= _MANY else None
+
+    def _count_of_listing(self, frame: FrameType) -> int | None:
+        """How many keys there were just now, for list(m) and its like: they want the length as a hint.
+
+        They ask for an iterator and then for the length, within one instruction. Counting takes as long as reading.
+        """
+        listing, self._listing = self._listing, None
+        if listing is None or listing[:2] != (id(frame), frame.f_lasti) or monotonic() - listing[3] > _JUST_NOW:
+            return None
+        return listing[2]
 
     def _merging_keys(self, found: SnapshotMapping[K, V], frame: FrameType) -> KeysView[K]:
         """View of the keys of `found`, given to whom `frame` belongs."""

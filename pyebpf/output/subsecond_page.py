@@ -52,8 +52,10 @@ const read = numbers => {
   return found;
 };
 const slots = new Map(read(data.slots)), times = data.times.map(read);
-const columns = Math.max(...[...slots.keys()].map(slot => Math.floor(slot / rows)), 0) + 1, last = columns * rows - 1;
-const highest = Math.max(...slots.values(), 1), dark = matchMedia("(prefers-color-scheme: dark)");
+// A long recording has more slots than a function takes arguments.
+const highest = (numbers, least) => { for (const number of numbers) least = Math.max(least, number); return least; };
+const columns = Math.floor(highest(slots.keys(), 0) / rows) + 1, last = columns * rows - 1;
+const most = highest(slots.values(), 2), dark = matchMedia("(prefers-color-scheme: dark)");
 let range = null, begun = null, cursor = null, zoomed = null, tree = null;
 
 function cell(slot) { return [Math.floor(slot / rows), slot % rows]; }
@@ -69,7 +71,7 @@ function draw() {
   const at = dark.matches ? 1 : 0, edge = step > 4 ? 1 : 0;
   for (const [slot, count] of slots) {
     const [column, line] = cell(slot);
-    const level = Math.round(Math.log(count) / Math.log(Math.max(highest, 2)) * (data.heat.length - 1));
+    const level = Math.round(Math.log(count) / Math.log(most) * (data.heat.length - 1));
     context.globalAlpha = range && (slot < range[0] || slot > range[1]) ? .25 : 1;
     context.fillStyle = data.heat[level][at];
     context.fillRect(column * step, (rows - 1 - line) * row, Math.max(step - edge, 1), row - 1);
@@ -132,7 +134,7 @@ function boxes() {
     }
   };
   if (shownRoot.count) visit(shownRoot, path.length, 0);
-  const deepest = Math.max(...found.map(box => box.depth), 0), svg = "http://www.w3.org/2000/svg";
+  const deepest = highest(found.map(box => box.depth), 0), svg = "http://www.w3.org/2000/svg";
   graph.setAttribute("height", (deepest + 1) * height);
   graph.replaceChildren(...found.map(({node, depth, x, w, under}) => {
     const g = document.createElementNS(svg, "g"), rect = document.createElementNS(svg, "rect");

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, KernelObject, Struct, char, field, has_tracepoint, now, u32, u64
-from pyebpf.programs._block import FLUSH, OPERATION_MASK, disk_of, flag_names
+from pyebpf.programs._block import FLUSH, OPERATION_MASK, disk_of, disk_option, flag_names, is_wanted
 from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, flag, milliseconds_option, time_unit
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Options:
     by_flags: bool = flag("-F", "--flags", help="a histogram for each set of I/O flags")
     linear: bool = flag("-L", "--linear", help="a linear histogram, 0 to 100 ms in steps of 1 (implies -m)")
     milliseconds: bool = milliseconds_option()
+    disk: str | None = disk_option()
 
 
 def build(options: Options) -> BPF:
@@ -93,6 +94,8 @@ def build(options: Options) -> BPF:
         if began is None:
             return
         del starts[rq]
+        if not is_wanted(rq, options.disk):
+            return
         elapsed = (now() - began) // factor
         if keyed:
             flags = rq.cmd_flags if options.by_flags else 0
@@ -134,6 +137,7 @@ TOOL = SummaryTool(
         Example("biolatency -Q -D", "with the time queued, for each disk"),
         Example("biolatency -F -T 5", "by flags, every 5 s, with the time"),
         Example("biolatency -L 1", "0 to 100 ms in steps of 1, each second"),
+        Example("biolatency --disk sda", "of one disk"),
         Example("biolatency --heatmap io.svg 1", "a picture, a column a second"),
         Example("biolatency -D --json -d 10", "for ten seconds, an object a disk"),
     ),

@@ -17,16 +17,26 @@ from typing import Any
 from pyebpf import Struct, char, field, now, u32, u64
 from pyebpf.programs._block import (
     LETTERS,
+    NO_SECTOR,
     OPERATION_MASK,
+    SECTOR,
     Requests,
     disk_of,
     disk_option,
     forget_starts,
+    has_position,
     is_wanted,
     operation_name,
     sector_of,
 )
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag
+from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag, option
+
+NANOSECONDS = 1_000_000
+#: The longest time that -m takes: an hour.
+LONGEST = 3_600_000
+#: Patterns by the number in a record, 0 for a request without position or if -P is not given.
+PATTERNS = (None, "sequential", "random")
+SEQUENTIAL, RANDOM = 1, 2
 
 
 class Completed(Struct):
@@ -39,6 +49,7 @@ class Completed(Struct):
     size: u32
     pid: u32
     flags: u32
+    order: u32
     comm: str = field(char[16])
     disk: str = field(char[32])
 
@@ -62,6 +73,11 @@ class Completed(Struct):
         """The first sector, of 512 bytes; None of a flush, and of commands of the driver's own."""
         return sector_of(self.flags, self.position)
 
+    @property
+    def pattern(self) -> str | None:
+        """Whether it began where the disk's request before it ended: "sequential" or "random"; None if neither."""
+        return PATTERNS[self.order]
+
 
 @dataclass(frozen=True)
 class Options:
@@ -69,17 +85,35 @@ class Options:
 
     queued: bool = flag("-Q", "--queued", help="show the time in the operating system's queue, too", output_only=True)
     disk: str | None = disk_option()
+    minimum: float | None = option(
+        "-m", "--min", metavar="MS", help="only latencies of at least this", minimum=0, maximum=LONGEST
+    )
+    pattern: bool = flag("-P", "--pattern", help="show whether they are sequential or random")
 
 
 def build(options: Options) -> Requests:
     """The probes and their maps; nothing is loaded yet."""
     bpf = Requests()
     completions = bpf.ringbuf(Completed, name="completions")
+    minimum = None if options.minimum is None else int(options.minimum * NANOSECONDS)
+    if options.pattern:
+        # The sector behind the last request of each disk, by its address.
+        ends = bpf.hash(key=u64, value=u64, size=4096, name="ends")
+
+    def order_of(rq: Any, start: Any) -> int:
+        if not options.pattern or not has_position(rq) or start.size == 0:
+            return 0
+        disk = u64(disk_of(rq))
+        order = SEQUENTIAL if ends.get(disk, NO_SECTOR) == start.sector else RANDOM
+        ends[disk] = start.sector + start.size // SECTOR
+        return order
 
     def completed(rq: Any, start: Any) -> None:
         if not is_wanted(rq, options.disk):
             return
-        time = now()
+        time, order = now(), order_of(rq, start)
+        if minimum is not None and time - start.issued < minimum:
+            return
         completions.emit(
             Completed(
                 time=time,
@@ -89,6 +123,7 @@ def build(options: Options) -> Requests:
                 size=start.size,
                 pid=start.pid,
                 flags=rq.cmd_flags,
+                order=order,
                 comm=start.comm,
                 disk=disk_of(rq).disk_name,
             )
@@ -98,8 +133,13 @@ def build(options: Options) -> Requests:
     return bpf
 
 
+def letter_of_pattern(request: Completed) -> str | None:
+    """Its letter in a column."""
+    return request.pattern and request.pattern[0].upper()
+
+
 def columns(options: Options) -> tuple[Column, ...]:
-    """Those of the book; -Q prints one more."""
+    """Those of the book; -P and -Q print one more each."""
     return (
         Column("TIME", 8),
         Column("COMM", 14),
@@ -117,6 +157,11 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("DIRECTION", printed=False),
         Column("SECTOR", 10, ">"),
         Column("BYTES", 7, ">", key="size", field="size_bytes"),
+        *(
+            [Column("P", 1, key=letter_of_pattern, value="pattern", field="pattern", type="str | None")]
+            if options.pattern
+            else []
+        ),
         Column("QUE(ms)", 8, ">", key="queued", scale=10**6, decimals=2, field="queued_ns", printed=options.queued),
         Column("LAT(ms)", 8, ">", key="elapsed", scale=10**6, decimals=3, field="latency_ns", drawn=True),
     )
@@ -129,7 +174,7 @@ TOOL = EventTool(
     tracing="block device I/O",
     options=Options,
     build=build,
-    drop_labels={"completions": "requests", "starts": "requests under way"},
+    drop_labels={"completions": "requests", "starts": "requests under way", "ends": "positions on further disks"},
     reset=forget_starts,
     records=events_of("completions", "time"),
     record=Completed,
@@ -138,6 +183,8 @@ TOOL = EventTool(
     examples=(
         Example("biosnoop", "every request of the machine"),
         Example("biosnoop -Q", "with the time in the queue"),
+        Example("biosnoop -m 10", "those that took 10 ms and longer"),
+        Example("biosnoop -P --disk sda", "of one disk, sequential or random"),
         Example("biosnoop --disk sda --csv", "of one disk, as CSV"),
         Example("biosnoop --scatter io.svg -d 60", "a minute as a picture"),
     ),

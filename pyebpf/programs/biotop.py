@@ -14,7 +14,10 @@ from typing import Any
 
 from pyebpf import Struct, char, field, now, u32
 from pyebpf.programs._block import Requests, disk_of, disk_option, forget_starts
-from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass, load_average
+from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass, load_average, option, pid_option
+
+#: Attributes of a row by what -s calls them.
+SORTS = {"bytes": "size", "io": "count", "time": "elapsed"}
 
 
 class Kind(Struct):
@@ -52,7 +55,9 @@ class Traffic(Record):
 class Options:
     """Options: which requests to count."""
 
+    pid: int | None = pid_option("only requests of this process")
     disk: str | None = disk_option()
+    sort: str = option("-s", "--sort", metavar="BY", default="bytes", choices=tuple(SORTS), help="what is on top")
 
 
 def build(options: Options) -> Requests:
@@ -63,6 +68,8 @@ def build(options: Options) -> Requests:
 
     def completed(rq: Any, start: Any) -> None:
         disk = disk_of(rq)
+        if options.pid is not None and start.pid != options.pid:
+            return
         if options.disk is not None and disk.disk_name != options.disk:
             return
         kind = Kind(
@@ -80,8 +87,8 @@ def build(options: Options) -> Requests:
     return bpf
 
 
-def snapshot(bpf: Requests, options: Options) -> list[Traffic]:  # noqa: ARG001 - as every tool's
-    """The interval's requests, the most bytes first."""
+def snapshot(bpf: Requests, options: Options) -> list[Traffic]:
+    """The interval's requests, the most first: bytes, requests or time."""
     sizes = bpf["sizes"].interval()
     rows = [
         Traffic(
@@ -97,7 +104,8 @@ def snapshot(bpf: Requests, options: Options) -> list[Traffic]:  # noqa: ARG001 
         )
         for kind, latency in bpf["latencies"].interval().items()
     ]
-    return sorted(rows, key=lambda row: (-row.size, -row.count, row.pid, row.disk, row.direction))
+    by = SORTS[options.sort]
+    return sorted(rows, key=lambda row: (-getattr(row, by), -row.size, -row.count, row.pid, row.disk, row.direction))
 
 
 TOOL = SummaryTool(
@@ -132,6 +140,8 @@ TOOL = SummaryTool(
     examples=(
         Example("biotop", "a screen each second"),
         Example("biotop -C 5", "every five seconds, one below the other"),
+        Example("biotop -p 181", "of process 181"),
+        Example("biotop -s time", "the longest total latency on top"),
         Example("biotop --disk sda -r 40", "of one disk, 40 rows"),
         Example("biotop --json 1 10", "ten seconds, an object a row"),
     ),

@@ -20,6 +20,7 @@ from pyebpf import (
     array,
     char,
     comm,
+    cpu,
     current_task,
     errno_name,
     field,
@@ -78,8 +79,10 @@ class Exec(Struct):
     uid: u32
     result: s32
     count: u32
+    cpu: u32
     cut: bool
     comm: str = field(char[16])
+    parent_comm: str = field(char[16])
     path: str = field(char[256])
     memory: list[bytes] = field(array(array(u8, ROW), ROWS))
 
@@ -112,6 +115,8 @@ class Options:
     cgroup: str | None = cgroup_option()
     max_args: int = option("--max-args", metavar="N", default=20, help="print so many", minimum=1, maximum=ROWS)
     print_uid: bool = flag("-U", "--print-uid", help="print the user's id", output_only=True)
+    print_cpu: bool = flag("-C", "--print-cpu", help="print the processor", output_only=True)
+    print_parent: bool = flag("-M", "--print-pcomm", help="print the parent's name", output_only=True)
     quote: bool = flag("-q", "--quote", help="quote arguments as a shell wants them", output_only=True)
 
     def __post_init__(self) -> None:
@@ -127,27 +132,29 @@ def build(options: Options) -> BPF:
     bpf, tasks = BPF(), TaskFilter(options)
     execs = bpf.ringbuf(Exec, size=16 << 20)  # 3,900
 
-    def wanted(parent: int) -> bool:
-        return tasks.wanted() and (options.ppid is None or parent == options.ppid)
+    def wanted(parent: KernelObject) -> bool:
+        return tasks.wanted() and (options.ppid is None or parent.tgid == options.ppid)
 
-    def begun(parent: int, result: int) -> Exec:
+    def begun(parent: KernelObject, result: int) -> Exec:
         return Exec(
             time=now(),
             size=0,
             pid=pid(),
-            ppid=parent,
+            ppid=parent.tgid,
             uid=uid(),
             result=result,
             count=0,
+            cpu=cpu(),
             cut=False,
             comm=comm(),
+            parent_comm=parent.comm,
             path="",
             memory=[bytes(ROW)] * ROWS,
         )
 
     @bpf.btf_tracepoint("sched_process_exec")
     def on_exec(p: KernelObject, bprm: KernelObject) -> None:
-        parent = p.real_parent.tgid
+        parent = p.real_parent
         if not wanted(parent):
             return
         call = begun(parent, 0)
@@ -164,7 +171,7 @@ def build(options: Options) -> BPF:
 
         @bpf.system_call("execve", "execveat")
         def on_failure(filename: ptr[char], argv: int, retval: int) -> None:
-            parent = current_task().real_parent.tgid
+            parent = current_task().real_parent
             if retval == 0 or not wanted(parent):
                 return
             call = begun(parent, retval)
@@ -191,7 +198,7 @@ def executed(bpf: BPF, options: Options, stop: Stop) -> Iterator[Exec]:
 
 
 def columns(options: Options) -> tuple[Column, ...]:
-    """The columns of bcc's tool."""
+    """The columns of bcc's tool; -U, -M and -C print one more each."""
 
     def arguments(call: Exec) -> str:
         return (shlex.join(call.words) if options.quote else str(call.words)) + (" ..." if call.cut else "")
@@ -200,7 +207,9 @@ def columns(options: Options) -> tuple[Column, ...]:
         *([Column("UID", 6)] if options.print_uid else []),
         Column("PCOMM", 16, key="comm"),
         Column("PID", 7),
+        Column("PARENT", 16, key="parent_comm", printed=options.print_parent),
         Column("PPID", 7),
+        Column("CPU", 4, printed=options.print_cpu),
         Column("RET", 6, key=lambda call: call.error or 0, cut=False, field="error", value="error"),
         Column("ARGS", key=arguments, value="args", field="args", type="list[str]"),
         Column("CUT", printed=False),
@@ -224,6 +233,7 @@ TOOL = EventTool(
         Example("execsnoop", "every program that is executed"),
         Example("execsnoop -x -T", "failed ones, too, with the time"),
         Example("execsnoop -u 1000 -U", "only user 1000, with the id"),
+        Example("execsnoop -M -C", "with the parent's name and the processor"),
         Example("execsnoop -n ssh -q", "by the program's name, with quotes"),
         Example("execsnoop -l rm.*-r --json", "by an argument, an object a line"),
     ),

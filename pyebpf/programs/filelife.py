@@ -5,9 +5,15 @@ Overhead: a probe and a map operation for each file that is created, two for eac
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, char, comm, field, kernel_string, now, pid, u32, u64
+from typing import TYPE_CHECKING, Any
+
+from pyebpf import BPF, KernelObject, Struct, array, char, comm, field, kernel_string, now, pid, u32, u64
 from pyebpf.filters import TaskFilter
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
+from pyebpf.programs._paths import LONGEST_PART, STEPS, mounted
+from pyebpf.tool import Column, EventTool, Example, Stop, TaskOptions, dataclass, events_of, flag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Deleted(Struct):
@@ -20,16 +26,30 @@ class Deleted(Struct):
     file: str = field(char[128])
 
 
+class DeletedIn(Deleted):
+    """One with the number of its file system's device, and the names of its directories, the innermost first.
+
+    `reached` tells whether they end at the root of the file system.
+    """
+
+    device: u32
+    reached: u32
+    above: list[str] = field(array(char[LONGEST_PART], STEPS))
+
+
 @dataclass(frozen=True)
 class Options(TaskOptions):
     """Options: which deletions to report."""
+
+    full_path: bool = flag("-F", "--full-path", help="print the whole path")
 
 
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     created = bpf.lru_hash(key=u64, value=u64, size=65_536)
-    deleted = bpf.ringbuf(Deleted, name="deleted")
+    record: Any = DeletedIn if options.full_path else Deleted
+    deleted = bpf.ringbuf(record, name="deleted")
 
     # Also of files that open(2) creates, which vfs_create() has nothing to do with.
     @bpf.function("security_inode_create")
@@ -43,11 +63,46 @@ def build(options: Options) -> BPF:
             return
         time, age = now(), now() - began
         del created[dentry]
-        if tasks.wanted():
-            file = dentry.d_name.name
+        if not tasks.wanted():
+            return
+        file = dentry.d_name.name
+        if options.full_path:
+            each = DeletedIn(
+                time=time,
+                age=age,
+                pid=pid(),
+                comm=comm(),
+                file=kernel_string(file),
+                device=dentry.d_sb.s_dev,
+                reached=0,
+                above=[""] * STEPS,
+            )
+            climb(each, dentry)
+            deleted.emit(each)
+        else:
             deleted.emit(Deleted(time=time, age=age, pid=pid(), comm=comm(), file=kernel_string(file)))
 
     return bpf
+
+
+def climb(each: DeletedIn, dentry: KernelObject) -> None:
+    """In a probe: write down the names of the directories up to the root of the file system."""
+    folder = dentry.d_parent
+    for step in range(STEPS):
+        if folder == folder.d_parent:
+            each.reached = 1
+            break
+        each.above[step] = kernel_string(folder.d_name.name)
+        folder = folder.d_parent
+
+
+def deletions(bpf: BPF, options: Options, stop: Stop) -> Iterator[Deleted]:
+    """Deletions as they come, with -F by the whole path."""
+    for each in events_of("deleted", "time")(bpf, options, stop):
+        if isinstance(each, DeletedIn):
+            names = [*(name for name in reversed(each.above) if name), each.file]
+            each.file = mounted(each.device, "/" + "/".join(names)) if each.reached else "/".join(["...", *names])
+        yield each
 
 
 TOOL = EventTool(
@@ -58,7 +113,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"created": "files", "deleted": "files"},
-    records=events_of("deleted", "time"),
+    records=deletions,
     record=Deleted,
     time="time",
     columns=(
@@ -71,6 +126,7 @@ TOOL = EventTool(
     examples=(
         Example("filelife", "every file that is created and deleted"),
         Example("filelife -p 181", "those that process 181 deletes"),
+        Example("filelife -F", "with the whole path"),
         Example("filelife --comm cc1 --json", "by name, an object a line"),
     ),
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, InvalidValue, TracepointContext, function_ip, pid, u64
+from pyebpf import BPF, InvalidValue, TracepointContext, cpu, function_ip, pid, u64
 from pyebpf.tool import Column, Example, Record, SummaryTool, argument, dataclass, option, pid_option
 
 if TYPE_CHECKING:
@@ -80,12 +80,18 @@ def max_probes_option() -> Any:
     )
 
 
+def cpu_option() -> Any:
+    """`-c`, `--cpu`, None by default."""
+    return option("-c", "--cpu", metavar="CPU", help="only this processor", minimum=0, maximum=8191, names="processor")
+
+
 @dataclass(frozen=True)
 class Options:
     """Options: what to count."""
 
     pattern: str = argument("PATTERN", help="what to count, such as 'tcp_*', 'c:mal*' or 't:block:*'")
     pid: int | None = pid_option()
+    cpu: int | None = cpu_option()
     max_probes: int = max_probes_option()
 
     def __post_init__(self) -> None:
@@ -121,6 +127,13 @@ def build(options: Options) -> Counter:
     kind, where, pattern = split(options.pattern)
     most, process = options.max_probes, options.pid
     counts = bpf.percpu_hash(key=u64, value=u64, size=most, name="counts")
+
+    def wanted() -> bool:
+        if options.cpu is not None and cpu() != options.cpu:
+            return False
+        # A file's probes are put into the process that is asked for alone.
+        return process is None or pid() == process or (bool(where) and kind != TRACEPOINT)
+
     if kind == TRACEPOINT:
         targets: list[str] = []
         bpf.name = targets.__getitem__
@@ -133,7 +146,7 @@ def build(options: Options) -> Counter:
 
         @bpf.tracepoint(f"{where}:{pattern}", max_probes=most)
         def on_tracepoint(ctx: TracepointContext) -> None:
-            if process is None or pid() == process:
+            if wanted():
                 counts[number(ctx.target)] += 1
 
     elif kind == USDT:
@@ -141,21 +154,23 @@ def build(options: Options) -> Counter:
 
         @bpf.usdt(where, with_provider(pattern), pid=process, max_probes=most)
         def on_mark(ctx: Any) -> None:
-            counts[ctx.cookie] += 1
+            if wanted():
+                counts[ctx.cookie] += 1
 
     elif where:
         bpf.name = bpf.place_name
 
         @bpf.uprobe(where, pattern, pid=process, max_probes=most)
         def on_call(ctx: Any) -> None:
-            counts[ctx.cookie] += 1
+            if wanted():
+                counts[ctx.cookie] += 1
 
     else:
         bpf.pattern = pattern.rpartition(":")[2]
 
         @bpf.function(pattern, max_probes=most)
         def on_function() -> None:
-            if process is None or pid() == process:
+            if wanted():
                 counts[function_ip()] += 1
 
     return bpf
@@ -186,6 +201,7 @@ TOOL = SummaryTool(
         Example("funccount -p 181 't:syscalls:sys_enter_re*'", "tracepoints, one process", "tracepoints"),
         Example("funccount -p 181 'c:mal*'", "of the C library", "functions of files"),
         Example("funccount 'u:stdc++:*'", "exceptions of C++ (USDT)", "USDT probes"),
+        Example("funccount -c 1 'vfs_*'", "on processor 1"),
         Example("funccount -d 10 --max-probes 2000 'sock_*'", "up to 2,000 functions"),
     ),
 )

@@ -30,7 +30,7 @@ from pyebpf import (
     u64,
 )
 from pyebpf.helpers import get_current_pid_tgid
-from pyebpf.tool import Column, EventTool, Example, Record, Stop, dataclass, events
+from pyebpf.tool import Column, EventTool, Example, NoOptions, Record, Stop, dataclass, events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,11 +85,6 @@ class Event(Record):
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Options:
-    """There is nothing to choose."""
-
-
 class Scans(BPF):
     """The probes, whose module may be missing."""
 
@@ -105,7 +100,7 @@ class Scans(BPF):
         return super().compile(target, **options)
 
 
-def build(options: Options) -> Scans:  # noqa: ARG001 - as every tool's
+def build(options: NoOptions) -> Scans:  # noqa: ARG001 - as every tool's
     """The probes and maps; nothing is loaded yet."""
     bpf = Scans()
     scans = bpf.hash(key=u64, value=Scan, size=256)  # by the address of the card's struct wiphy
@@ -183,7 +178,7 @@ def build(options: Options) -> Scans:  # noqa: ARG001 - as every tool's
     return bpf
 
 
-def steps(bpf: Scans, _options: Options, stop: Stop) -> Iterator[Event]:
+def steps(bpf: Scans, _options: NoOptions, stop: Stop) -> Iterator[Event]:
     """Steps of scans as they happen."""
     for found in events(bpf["reports"], stop):
         name = EVENTS[found.kind]
@@ -215,7 +210,7 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.30",
     tracing="WiFi scans",
-    options=Options,
+    options=NoOptions,
     build=build,
     drop_labels={"scans": "scans under way", "reports": "steps of scans"},
     records=steps,

@@ -1,21 +1,40 @@
 """Signals that processes send: a line for each kill(2), tkill(2) and tgkill(2), with the result.
 
 Signals that the kernel sends by itself, such as SIGCHLD, are not among them. Signal 0 asks whether a process exists.
+TCOMM is the name of the thread that gets the signal, of a group the last one's, and - if none gets it.
 
-Overhead: two probes for each of these calls.
+Overhead: three probes for each of these calls, one for each signal that the kernel sends by itself.
 """
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, tid, u32, u64
+from pyebpf import BPF, KernelObject, Struct, char, comm, errno_name, field, now, pid, s32, tid, u32, u64
 from pyebpf.filters import TaskFilter
+from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._signals import signal_name
 from pyebpf.programs._sockets import RESULT
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, option
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag, option
+
+#: include/uapi/asm-generic/siginfo.h: what kill(2) sends, and tkill(2) and tgkill(2).
+SI_USER, SI_TKILL = 0, -6
+#: include/linux/sched/signal.h: SEND_SIG_PRIV, the last of the numbers in place of an address.
+SPECIAL = 1
+#: Nanoseconds that may pass between two readings of the clock in one probe, by an interrupt.
+SLACK = 1_000_000
+
+
+class Sent(Struct):
+    """A signal that a thread has sent: when, and to whom."""
+
+    time: u64
+    comm: str = field(char[16])
 
 
 class Kill(Struct):
-    """A call that returned: `result` is 0 or an error number negated; time in nanoseconds."""
+    """A call that returned: `result` is 0 or an error number negated; time in nanoseconds.
+
+    `receiver` is the name of the thread that got the signal, "" if none did.
+    """
 
     time: u64
     pid: u32
@@ -24,6 +43,7 @@ class Kill(Struct):
     target: s32
     result: s32
     comm: str = field(char[16])
+    receiver: str = field(char[16])
 
     @property
     def signal(self) -> str:
@@ -35,6 +55,11 @@ class Kill(Struct):
         """The error's name, None without one."""
         return errno_name(-self.result) if self.result < 0 else None
 
+    @property
+    def target_comm(self) -> str | None:
+        """The name of the thread that got the signal, None if none did."""
+        return self.receiver or None
+
 
 @dataclass(frozen=True)
 class Options(TaskOptions):
@@ -43,31 +68,64 @@ class Options(TaskOptions):
     failed: bool = failures_option("only failed calls")
     signals: tuple[int, ...] = option("-s", "--signal", default=(), metavar="N[,N]", help="only these signals")
     target: int | None = option("--target", metavar="PID", help="only signals to this process, thread or group")
+    kill_only: bool = flag("-k", "--kill", help="only those of kill(2)")
+    names: bool = flag("-n", "--name", help="print the signal's name instead of its number", output_only=True)
 
 
 def build(options: Options) -> BPF:
     """The probes and the buffer; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     kills = bpf.ringbuf(Kill, name="kills")
+    sent = bpf.lru_hash(key=u64, value=Sent, size=8192)
 
-    def report(target: int, number: int, result: int) -> None:
+    # While the call runs: when it returns, the process may have ended.
+    @bpf.btf_tracepoint("signal_generate")
+    def on_signal(info: KernelObject, task: KernelObject) -> None:
+        if u64(info) > SPECIAL and info.si_code in (SI_USER, SI_TKILL):
+            sent[get_current_pid_tgid()] = Sent(time=now(), comm=task.comm)
+
+    def report(target: int, number: int, result: int, elapsed: int) -> None:
         if not tasks.wanted() or (options.failed and result == 0):
             return
         if options.signals and number not in options.signals:
             return
         if options.target is not None and target != options.target:
             return
-        kills.emit(Kill(time=now(), pid=pid(), tid=tid(), number=number, target=target, result=result, comm=comm()))
+        time, last, receiver = now(), sent.get(get_current_pid_tgid()), ""
+        if last is not None and last.time >= time - elapsed - SLACK:
+            receiver = last.comm
+        kills.emit(
+            Kill(
+                time=time,
+                pid=pid(),
+                tid=tid(),
+                number=number,
+                target=target,
+                result=result,
+                comm=comm(),
+                receiver=receiver,
+            )
+        )
 
-    @bpf.system_call("kill", "tkill")
-    def on_kill(pid: s32, sig: s32, retval: int) -> None:
-        report(pid, sig, retval)
-
-    @bpf.system_call("tgkill")
-    def on_thread(pid: s32, sig: s32, retval: int) -> None:
-        report(pid, sig, retval)
+    @bpf.system_call("kill", *(() if options.kill_only else ("tkill", "tgkill")))
+    def on_kill(pid: s32, sig: s32, retval: int, elapsed: int) -> None:
+        report(pid, sig, retval, elapsed)
 
     return bpf
+
+
+def columns(options: Options) -> tuple[Column, ...]:
+    """The book's columns, with TCOMM."""
+    return (
+        Column("PID", 7),
+        Column("TID", printed=False),
+        Column("COMM", 16),
+        Column("SIG", 12, key="signal", field=None) if options.names else Column("SIG", 4, key="number", field=None),
+        Column("SIGNAL", printed=False),
+        Column("TPID", 7, key="target", field="target_pid"),
+        Column("TCOMM", 16, key="target_comm"),
+        RESULT,
+    )
 
 
 TOOL = EventTool(
@@ -77,23 +135,16 @@ TOOL = EventTool(
     tracing="signals that are sent",
     options=Options,
     build=build,
-    drop_labels={"kills": "signals"},
+    drop_labels={"kills": "signals", "sent": "names of targets"},
     records=events_of("kills", "time"),
     record=Kill,
     time="time",
-    columns=(
-        Column("PID", 7),
-        Column("TID", printed=False),
-        Column("COMM", 16),
-        Column("SIG", 4, key="number", field=None),
-        Column("SIGNAL", printed=False),
-        Column("TPID", 7, key="target", field="target_pid"),
-        RESULT,
-    ),
+    columns=columns,
     examples=(
         Example("killsnoop", "every signal that is sent"),
         Example("killsnoop -x", "only those that failed"),
         Example("killsnoop -s 9,15 -T", "SIGKILL and SIGTERM, with the time"),
+        Example("killsnoop -kn", "of kill(2) alone, signals by name"),
         Example("killsnoop --target 181 --json", "those to process 181"),
     ),
 )

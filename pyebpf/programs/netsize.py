@@ -10,14 +10,9 @@ Overhead: one probe and a count in a histogram at each of the four places that a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyebpf import BPF, KernelObject, Struct, char, field, u32
 from pyebpf.filters import DeviceFilter
-from pyebpf.tool import DeviceOptions, Example, Histogram, SummaryTool, dataclass, devices_option
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import DeviceOptions, Example, SummaryTool, dataclass, devices_option, histograms_of
 
 SIZES = "sizes"
 #: The book's names of the histograms, in the order of a packet's way in and out.
@@ -30,8 +25,8 @@ NETDEV_TX_BUSY = 0x10
 class Kind(Struct):
     """Key of the histograms; `device` is empty where they are not told apart by it."""
 
-    place: u32
     device: str = field(char[16])
+    size: u32
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ def build(options: Options) -> BPF:
 
     def count(place: int, dev: KernelObject, length: int) -> None:
         if devices.wanted(dev):
-            sizes[Kind(place=place, device=dev.name if options.by_device else "")].add(length)
+            sizes[Kind(device=dev.name if options.by_device else "", size=place)].add(length)
 
     @bpf.btf_tracepoint("napi_gro_receive_entry", "napi_gro_frags_entry")
     def on_device_receive(skb: KernelObject) -> None:
@@ -71,15 +66,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:
-    """The interval's histograms, by device, then in the order of a packet's way in and out."""
-    interval = bpf[SIZES].interval()
-    for kind in sorted(interval, key=lambda kind: (kind.device, kind.place)):
-        histogram = interval[kind]
-        labels = {**({"device": kind.device} if options.by_device else {}), "size": NAMES[kind.place]}
-        yield histogram.with_labels(labels)
-
-
 TOOL = SummaryTool(
     name="netsize",
     doc=__doc__,
@@ -88,7 +74,7 @@ TOOL = SummaryTool(
     options=Options,
     build=build,
     drop_labels={SIZES: "packets of further devices"},
-    snapshot=snapshot,
+    snapshot=histograms_of(SIZES, by_key=True, device=lambda name: name or None, size=NAMES.__getitem__),
     examples=(
         Example("netsize", "four histograms when Ctrl-C ends it"),
         Example("netsize --devices 1 10", "by device, each second, ten times"),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, char
 from pyebpf.filters import DeviceFilter
-from pyebpf.in_flight import InFlight
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.tool import (
     DeviceOptions,
     Example,
@@ -21,10 +21,7 @@ from pyebpf.tool import (
     flag,
     histograms_of,
     milliseconds_option,
-    time_unit,
 )
-
-LATENCY = "latency"
 
 
 @dataclass(frozen=True)
@@ -41,11 +38,7 @@ def build(options: Options) -> BPF:
     bpf, devices = BPF(), DeviceFilter(options)
     # Some devices hand a packet on, to whoever frees it without a word.
     packets = InFlight(bpf, name="packets", oldest_first=True)
-    unit, factor = time_unit(options.milliseconds)
-    if options.by_device:
-        by_device = bpf.log2_hist(key=char[16], label="device", unit=unit, name=LATENCY)
-    else:
-        overall = bpf.log2_hist(unit=unit, name=LATENCY)
+    latency = LatencyHistogram(bpf, options, key=char[16] if options.by_device else None, label="device")
 
     @bpf.btf_tracepoint("net_dev_start_xmit")
     def on_start(skb: KernelObject, dev: KernelObject) -> None:
@@ -57,9 +50,9 @@ def build(options: Options) -> BPF:
         elapsed = packets.end(skb)
         if elapsed is not None:
             if options.by_device:
-                by_device[skb.dev.name].add(elapsed // factor)
+                latency.histogram[skb.dev.name].add(elapsed // latency.factor)
             else:
-                overall.add(elapsed // factor)
+                latency.add(elapsed)
 
     # Neither a packet that is dropped nor one that came in through a device without hardware has been sent.
     @bpf.btf_tracepoint("kfree_skb")
@@ -82,8 +75,8 @@ TOOL = SummaryTool(
     tracing="the transmission of packets",
     options=Options,
     build=build,
-    drop_labels={"packets": "packets under way", LATENCY: "packets of further devices"},
-    snapshot=histograms_of(LATENCY),
+    drop_labels={"packets": "packets under way", "latency": "packets of further devices"},
+    snapshot=histograms_of("latency"),
     examples=(
         Example("nettxlat", "one histogram when Ctrl-C ends it"),
         Example("nettxlat --devices 1 10", "by device, each second, ten times"),

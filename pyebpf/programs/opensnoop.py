@@ -8,6 +8,8 @@ Overhead: two map operations and a copy of the path for each open(2), openat(2) 
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import (
@@ -33,12 +35,15 @@ from pyebpf import (
     uid,
     user_string,
 )
+from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
+from pyebpf.programs._paths import LONGEST_PART, STEPS
 from pyebpf.tool import (
     Column,
     EventTool,
     Example,
     Stop,
+    cgroup_option,
     dataclass,
     events,
     failures_option,
@@ -57,8 +62,6 @@ if TYPE_CHECKING:
 LONGEST_NAME = 15
 
 
-#: Steps from a directory up to the process's root, mount points among them, and bytes of a name.
-STEPS, LONGEST_PART = 20, 128
 AT_FDCWD = -100
 
 
@@ -120,6 +123,10 @@ class Options:
     uid: int | None = uid_option()
     failed: bool = failures_option("only failed opens")
     name: str | None = option("-n", "--comm", "--name", metavar="NAME", help="only processes whose name contains this")
+    cgroup: str | None = cgroup_option()
+    flags: tuple[str, ...] = option(
+        "-f", "--flag", default=(), metavar="FLAG[,FLAG]", help="only opens with one of these flags: O_CREAT,O_WRONLY"
+    )
     print_uid: bool = flag("-U", "--print-uid", help="print the user's id", output_only=True)
     extended: bool = flag("-e", "--extended-fields", help="print the flags of open(2), in octal")
     full_path: bool = flag("-F", "--full-path", help="print relative paths with their directory in front")
@@ -135,11 +142,30 @@ class Options:
             )
         if b"\0" in raw:
             raise InvalidValue(f"--name: {self.name!r} has a NUL, which no thread's name has")
+        for name in self.flags:
+            if not name.startswith("O_") or not hasattr(os, name):
+                raise InvalidValue(f"--flag: {name!r} is no flag of open(2): write its name, such as O_CREAT")
+
+    @property
+    def access_modes(self) -> tuple[int, ...]:
+        """The access modes among the flags that are asked for, which are numbers and no bits."""
+        numbers = [int(getattr(os, name)) for name in self.flags]
+        return tuple(number for number in numbers if number in {os.O_RDONLY, os.O_WRONLY, os.O_RDWR})
+
+    @property
+    def flag_bits(self) -> int:
+        """The bits of the other flags."""
+        numbers = [int(getattr(os, name)) for name in self.flags]
+        return sum({number for number in numbers if number not in self.access_modes})
 
 
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
-    bpf = BPF()
+    bpf, tasks = (
+        BPF(),
+        TaskFilter(SimpleNamespace(pid=options.pid, tid=options.tid, uid=options.uid, cgroup=options.cgroup)),
+    )
+    modes, bits = options.access_modes, options.flag_bits
     # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
     pending: Any = bpf.hash(key=u64, value=BegunIn if options.full_path else Begun)
     opens = bpf.ringbuf(
@@ -147,11 +173,9 @@ def build(options: Options) -> BPF:
     )  # 26,000: programs that start open many files at once
 
     def begin(path: int, flags: int, directory: int) -> None:
-        if options.pid is not None and pid() != options.pid:
+        if not tasks.wanted():
             return
-        if options.tid is not None and tid() != options.tid:
-            return
-        if options.uid is not None and uid() != options.uid:
+        if options.flags and flags & os.O_ACCMODE not in modes and not flags & bits:
             return
         if options.full_path:
             pending[get_current_pid_tgid()] = BegunIn(path=path, flags=flags, directory=directory)
@@ -169,7 +193,7 @@ def build(options: Options) -> BPF:
     @bpf.tracepoint("syscalls:sys_enter_openat2")
     def on_enter2(dfd: int, filename: ptr[char], how: ptr[u64]) -> None:
         # struct open_how begins with the flags. Its page may not be in memory yet, so it is read only if asked for.
-        begin(filename, how[0] if options.extended else 0, dfd)
+        begin(filename, how[0] if options.extended or options.flags else 0, dfd)
 
     @bpf.tracepoint("syscalls:sys_exit_openat", "syscalls:sys_exit_openat2")
     @bpf.tracepoint("syscalls:sys_exit_open", optional=True)
@@ -301,6 +325,7 @@ TOOL = EventTool(
         Example("opensnoop -p 181", "only process 181"),
         Example("opensnoop -u 1000 -U", "only user 1000, with the id in a column"),
         Example("opensnoop -n sshd -e", "by process name, with the flags"),
+        Example("opensnoop -f O_CREAT -F", "what creates, by whole paths"),
         Example("opensnoop -d 10 --json", "for ten seconds, one object per line"),
     ),
 )

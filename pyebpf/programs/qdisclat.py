@@ -14,8 +14,8 @@ from re import fullmatch
 from typing import Self
 
 from pyebpf import BPF, InvalidValue, NotFound, u64
-from pyebpf.in_flight import InFlight
-from pyebpf.tool import Example, SummaryTool, argument, dataclass, histograms_of, milliseconds_option, time_unit
+from pyebpf.in_flight import InFlight, LatencyHistogram
+from pyebpf.tool import Example, SummaryTool, argument, dataclass, histograms_of, milliseconds_option
 
 #: Disciplines whose functions are not NAME_enqueue and NAME_dequeue, and whose module is not sch_NAME.
 FUNCTIONS = {"codel": "codel_qdisc", "fq_pie": "fq_pie_qdisc", "pie": "pie_qdisc"}
@@ -67,10 +67,9 @@ def why_missing(name: str) -> str:
 def build(options: Options) -> Latency:
     """The probes and maps; nothing is loaded yet."""
     bpf = Latency(options.name)
-    unit, factor = time_unit(options.milliseconds)
     function = FUNCTIONS.get(options.name, options.name.replace("-", "_"))
     packets = InFlight(bpf, name="packets", oldest_first=True)
-    latency = bpf.log2_hist(unit=unit, name="latency")
+    latency = LatencyHistogram(bpf, options)
 
     # Addresses are all that is needed, and all that there is before Linux 5.11, which has no BTF of modules.
     @bpf.function(f"{function}_enqueue")
@@ -79,9 +78,7 @@ def build(options: Options) -> Latency:
 
     def on_dequeue(retval: u64) -> None:
         if retval:
-            elapsed = packets.end(retval)
-            if elapsed is not None:
-                latency.add(elapsed // factor)
+            latency.add(packets.end(retval))
 
     bpf.function_return(f"{function}_dequeue")(on_dequeue)
     if options.name in PEEKS:

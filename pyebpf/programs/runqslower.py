@@ -11,7 +11,18 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, RawTracepointContext, Struct, char, field, now, u32, u64
 from pyebpf.programs._scheduler import Waits, forget
-from pyebpf.tool import Column, EventTool, Example, argument, dataclass, events_of, flag, pid_option, tid_option
+from pyebpf.tool import (
+    Column,
+    EventTool,
+    Example,
+    argument,
+    comm_option,
+    dataclass,
+    events_of,
+    flag,
+    pid_option,
+    tid_option,
+)
 
 
 class Wait(Struct):
@@ -33,6 +44,7 @@ class Options:
     min_us: int = argument("min_us", default=10_000, help="the least wait, in microseconds")
     pid: int | None = pid_option()
     tid: int | None = tid_option()
+    comm: str | None = comm_option()
     previous: bool = flag("-P", "--previous", help="also the thread that ran before", output_only=True)
 
 
@@ -42,6 +54,8 @@ def build(options: Options) -> BPF:
     slow = bpf.ringbuf(Wait, name="waits")
 
     def wanted(task: KernelObject) -> bool:
+        if options.comm is not None and options.comm not in task.comm:
+            return False
         return (options.pid is None or task.tgid == options.pid) and (options.tid is None or task.pid == options.tid)
 
     waits = Waits(bpf, wanted)
@@ -95,6 +109,7 @@ TOOL = EventTool(
         Example("runqslower", "waits of 10 ms and more"),
         Example("runqslower 1000", "waits of 1 ms and more"),
         Example("runqslower -P 500", "with the thread that ran before"),
+        Example("runqslower --comm nginx", "only threads of such a name"),
         Example("runqslower -p 181", "only threads of process 181"),
     ),
 )

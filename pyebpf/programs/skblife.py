@@ -10,7 +10,7 @@ Overhead: two or three probes and map operations for each buffer.
 from __future__ import annotations
 
 from pyebpf import BPF, u64
-from pyebpf.in_flight import InFlight
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option
 
 LIFESPAN = "lifespan"
@@ -40,8 +40,7 @@ def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
     buffers = InFlight(bpf, name="buffers")
-    unit, factor = ("msecs", 1_000_000) if options.milliseconds else ("nsecs", 1)
-    lifespan = bpf.log2_hist(unit=unit, name=LIFESPAN)
+    lifespan = LatencyHistogram(bpf, options, name=LIFESPAN, unit="nsecs")
 
     # Addresses are all that is needed: nothing of a buffer is read.
     @bpf.function_return(*MAKERS)
@@ -54,9 +53,7 @@ def build(options: Options) -> BPF:
     @bpf.function("skb_release_head_state", "__consume_stateless_skb")
     @bpf.function("napi_skb_free_stolen_head", optional=True)
     def on_freed(skb: u64) -> None:
-        elapsed = buffers.end(skb)
-        if elapsed is not None:
-            lifespan.add(elapsed // factor)
+        lifespan.add(buffers.end(skb))
 
     return bpf
 

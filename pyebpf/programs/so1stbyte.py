@@ -12,10 +12,10 @@ import errno
 
 from pyebpf import BPF, KernelObject, Struct, cast, char, comm, field, now
 from pyebpf.filters import TaskFilter
-from pyebpf.in_flight import InFlight
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.programs._messages import Messages
 from pyebpf.programs._sockets import AF_UNSPEC, inode_of, is_ip, socket_of
-from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option, time_unit
+from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option
 
 
 class Key(Struct):
@@ -36,8 +36,7 @@ def build(options: Options) -> BPF:
     bpf, tasks = Messages(), TaskFilter(options)
     # Sockets by the numbers of their inodes, which no other socket gets: some never read, and are let go of.
     connected = InFlight(bpf, name="connected", oldest_first=True)
-    unit, factor = time_unit(options.milliseconds)
-    latency = bpf.log2_hist(key=Key, unit=unit, name="latency")
+    latency = LatencyHistogram(bpf, options, key=Key)
 
     @bpf.system_call("connect")
     def on_connect(fd: int, uservaddr: int, retval: int, elapsed: int) -> None:
@@ -51,7 +50,7 @@ def build(options: Options) -> BPF:
         if size > 0 and is_ip(sk.__sk_common.skc_family):
             elapsed = connected.end(inode_of(sk))
             if elapsed is not None:
-                latency[Key(comm=comm())].add(elapsed // factor)
+                latency.histogram[Key(comm=comm())].add(elapsed // latency.factor)
 
     bpf.trace(received, sent=False)
     return bpf

@@ -9,28 +9,19 @@ Overhead: a probe for each accept(2) and a record for each that returns.
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, u16, u32, u64
+from pyebpf import BPF, comm, now, pid, u16
 from pyebpf.endpoints import SocketAddress, endpoints
-from pyebpf.filters import TaskFilter
 from pyebpf.programs._families import family_name
-from pyebpf.programs._sockets import RESULT, accepted_from, is_ip, socket_of
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option
+from pyebpf.programs._sockets import accepted_from, is_ip, no_address, socket_of
+from pyebpf.tasks import Call, CallFilter
+from pyebpf.tool import CallOptions, Column, EventTool, Example, events_of, result_column
 
 
-class Accept(Struct):
-    """A call that returned: `result` is the new descriptor or an error number negated; time in nanoseconds."""
+class Accept(Call):
+    """A call that returned: `result` is the new descriptor or an error number negated."""
 
-    time: u64
-    pid: u32
-    result: s32
     local_port: u16
-    comm: str = field(char[16])
     peer: SocketAddress
-
-    @property
-    def error(self) -> str | None:
-        """The error's name, None without one."""
-        return errno_name(-self.result) if self.result < 0 else None
 
     @property
     def address(self) -> str | None:
@@ -43,30 +34,22 @@ class Accept(Struct):
         return None if self.result < 0 or self.peer.address is None else self.peer.port
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which calls to report."""
-
-    failed: bool = failures_option("only failed calls")
-
-
-def build(options: Options) -> BPF:
+def build(options: CallOptions) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf, tasks = BPF(), TaskFilter(options)
+    bpf, calls = BPF(), CallFilter(options)
     accepts = bpf.ringbuf(Accept)
 
     @bpf.system_call("accept", "accept4")
     def on_accept(fd: int, retval: int) -> None:
-        if not tasks.wanted() or (options.failed and retval >= 0):
+        if not calls.wanted(retval):
             return
         sk = socket_of(fd if retval < 0 else retval)
-        peer = SocketAddress(high=0, low=0, family=sk.__sk_common.skc_family, port=0, length=0, abstract=0, name="")
-        call = Accept(time=now(), pid=pid(), result=retval, local_port=0, comm=comm(), peer=peer)
+        peer, local_port = no_address(sk), 0
         if retval >= 0:
-            call.peer = accepted_from(sk)
+            peer = accepted_from(sk)
             if is_ip(peer.family):
-                call.local_port = endpoints(sk).local_port
-        accepts.emit(call)
+                local_port = endpoints(sk).local_port
+        accepts.emit(Accept(time=now(), pid=pid(), result=retval, comm=comm(), local_port=local_port, peer=peer))
 
     return bpf
 
@@ -76,12 +59,11 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.5",
     tracing="accept(2)",
-    options=Options,
+    options=CallOptions,
     build=build,
     drop_labels={"accepts": "calls"},
     records=events_of("accepts", "time"),
     record=Accept,
-    time="time",
     columns=(
         Column("PID", 7),
         Column("PROCESS", 16, key="comm"),
@@ -89,7 +71,7 @@ TOOL = EventTool(
         Column("ADDRESS", 16, cut=False),
         Column("PORT", 5, ">"),
         Column("LPORT", key=lambda call: call.local_port or None, field="local_port", type="int | None", printed=False),
-        RESULT,
+        result_column(),
     ),
     examples=(
         Example("soaccept", "every accept(2) on the machine"),

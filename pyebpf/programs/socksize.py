@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, Struct, char, comm, field, u16
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._messages import Messages, direction_name
-from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of
+from pyebpf.tool import Example, SummaryTool, TaskOptions, histograms_of
 
 
 class Key(Struct):
@@ -21,12 +21,7 @@ class Key(Struct):
     comm: str = field(char[16])
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which processes to count."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and the histograms; nothing is loaded yet."""
     bpf, tasks = Messages(), TaskFilter(options)
     sizes = bpf.log2_hist(key=Key, unit="bytes", name="sizes")
@@ -44,7 +39,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.7",
     tracing="socket I/O sizes",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"sizes": "messages of other processes"},
     snapshot=histograms_of("sizes", direction=direction_name),

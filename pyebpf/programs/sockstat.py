@@ -8,15 +8,10 @@ Overhead: a probe and a map operation for each event.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from pyebpf import BPF, KernelObject, TracepointContext, u32
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._messages import WRITE, Messages
-from pyebpf.tool import Column, Example, Record, SummaryTool, TaskOptions, dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of
 
 CALLS = ("accept", "accept4", "bind", "connect", "listen", "socket", "socketpair")
 MESSAGES = ("sock_recvmsg", "sock_sendmsg")
@@ -26,20 +21,7 @@ NUMBERS = {f"syscalls:sys_enter_{call}": number for number, call in enumerate(CA
 RECEIVED, SENT = EVENTS.index("sock_recvmsg"), EVENTS.index("sock_sendmsg")
 
 
-@dataclass(frozen=True)
-class Count(Record):
-    """A row: an event, and how often it happened."""
-
-    event: str
-    count: int
-
-
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which processes to count."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and the counts; nothing is loaded yet."""
     bpf, tasks = Messages(), TaskFilter(options)
     events = bpf.counter(key=u32, name="events")
@@ -57,24 +39,17 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: Any, options: Options) -> Iterator[Count]:  # noqa: ARG001 - as every tool's
-    """The interval's counts, in the order of the events' names."""
-    for number, count in sorted(bpf["events"].interval().items()):
-        yield Count(EVENTS[number], count)
-
-
 TOOL = SummaryTool(
     name="sockstat",
     doc=__doc__,
     section="10.3.1",
     tracing="socket events",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"events": "events"},
-    snapshot=snapshot,
-    record=Count,
+    snapshot=counts_of("events", by_key=True, event=EVENTS.__getitem__),
     screen=True,
-    columns=(Column("EVENT", 14), Column("COUNT", 8, ">")),
+    columns=(Column("EVENT", 14, type="str"), Column("COUNT", 8, ">", type="int")),
     examples=(
         Example("sockstat", "each second, until Ctrl-C"),
         Example("sockstat -C 10 6", "every ten seconds for a minute, one below the other"),

@@ -9,47 +9,30 @@ Overhead: two probes and two map operations for each connect(2).
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, u32, u64
+from pyebpf import BPF, comm, now, pid, u64
 from pyebpf.endpoints import SocketAddress, sockaddr
-from pyebpf.filters import TaskFilter
-from pyebpf.programs._sockets import RESULT, address_columns
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option
+from pyebpf.programs._sockets import address_columns
+from pyebpf.tasks import Call, CallFilter
+from pyebpf.tool import CallOptions, Column, EventTool, Example, events_of, result_column
 
 
-class Connect(Struct):
-    """A call that returned: `result` is 0 or an error number negated; times in nanoseconds."""
+class Connect(Call):
+    """A call that returned after `elapsed` nanoseconds: `result` is 0 or an error number negated."""
 
-    time: u64
     elapsed: u64
-    pid: u32
-    result: s32
-    comm: str = field(char[16])
     to: SocketAddress
 
-    @property
-    def error(self) -> str | None:
-        """The error's name, None without one."""
-        return errno_name(-self.result) if self.result else None
 
-
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which calls to report."""
-
-    failed: bool = failures_option("only failed calls")
-
-
-def build(options: Options) -> BPF:
+def build(options: CallOptions) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf, tasks = BPF(), TaskFilter(options)
+    bpf, calls = BPF(), CallFilter(options)
     connects = bpf.ringbuf(Connect)
 
     @bpf.system_call("connect")
     def on_connect(uservaddr: int, addrlen: int, retval: int, elapsed: int) -> None:
-        if not tasks.wanted() or (options.failed and retval == 0):
-            return
-        to = sockaddr(uservaddr, addrlen)
-        connects.emit(Connect(time=now(), elapsed=elapsed, pid=pid(), result=retval, comm=comm(), to=to))
+        if calls.wanted(retval):
+            to = sockaddr(uservaddr, addrlen)
+            connects.emit(Connect(time=now(), pid=pid(), result=retval, comm=comm(), elapsed=elapsed, to=to))
 
     return bpf
 
@@ -59,18 +42,17 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.4",
     tracing="connect(2)",
-    options=Options,
+    options=CallOptions,
     build=build,
     drop_labels={"connects": "calls"},
     records=events_of("connects", "time"),
     record=Connect,
-    time="time",
     columns=(
         Column("PID", 7),
         Column("PROCESS", 16, key="comm"),
         *address_columns("to"),
         Column("LAT(us)", 8, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns", drawn=True),
-        RESULT,
+        result_column(),
     ),
     examples=(
         Example("soconnect", "every connect(2) on the machine"),

@@ -10,16 +10,8 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, TcpState, char, comm, field, now, pid, s32, u32, u64, ustack
 from pyebpf.filters import TaskFilter
-from pyebpf.tool import (
-    USER_STACK,
-    Example,
-    SummaryTool,
-    TaskOptions,
-    dataclass,
-    histograms_of,
-    milliseconds_option,
-    time_unit,
-)
+from pyebpf.in_flight import LatencyHistogram
+from pyebpf.tool import USER_STACK, Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option
 
 
 class Key(Struct):
@@ -48,8 +40,7 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     opening = bpf.hash(key=u64, value=Begun, name="opening")
-    unit, factor = time_unit(options.milliseconds)
-    latency = bpf.log2_hist(key=Key, unit=unit, name="latency")
+    latency = LatencyHistogram(bpf, options, key=Key)
 
     @bpf.btf_tracepoint("inet_sock_set_state")
     def on_state(sk: KernelObject, newstate: int) -> None:
@@ -62,7 +53,7 @@ def build(options: Options) -> BPF:
         if begun is None:
             return
         if newstate == TcpState.ESTABLISHED:
-            latency[begun.key].add((now() - begun.time) // factor)
+            latency.histogram[begun.key].add((now() - begun.time) // latency.factor)
         del opening[sk]
 
     return bpf

@@ -13,7 +13,7 @@ from typing import Any
 from pyebpf import BPF, Struct, char, comm, field, u16
 from pyebpf.programs._families import family_name
 from pyebpf.programs._new_sockets import call_name, count_new_sockets
-from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of, dataclass
+from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of
 
 
 class Key(Struct):
@@ -24,12 +24,7 @@ class Key(Struct):
     comm: str = field(char[16])
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which processes to count."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and the counts; nothing is loaded yet."""
     bpf = BPF()
     sockets = bpf.counter(key=Key, name="sockets")
@@ -46,7 +41,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.2",
     tracing="socket connections",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"sockets": "connections of other processes"},
     snapshot=counts_of("sockets"),

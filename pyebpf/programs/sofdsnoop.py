@@ -31,7 +31,7 @@ from pyebpf import (
 from pyebpf.endpoints import AF_UNIX
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import inode_of, socket_of
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, tid_option
 
 #: include/linux/socket.h: control messages that pass descriptors, and how many there may be in one (include/net/scm.h).
 SOL_SOCKET, SCM_RIGHTS, SCM_MAX_FD = 1, 1, 253
@@ -73,6 +73,8 @@ class PassedDescriptor(Struct):
 @dataclass(frozen=True)
 class Options(TaskOptions):
     """Options: whose descriptors to report."""
+
+    tid: int | None = tid_option()
 
 
 def build(options: Options) -> BPF:
@@ -147,7 +149,6 @@ TOOL = EventTool(
     drop_labels={"passed": "descriptors"},
     records=events_of("passed", "time"),
     record=PassedDescriptor,
-    time="time",
     columns=(
         Column("ACTION", 6, key="action"),
         Column("TID", 7),
@@ -162,6 +163,7 @@ TOOL = EventTool(
     examples=(
         Example("sofdsnoop", "every descriptor that is passed"),
         Example("sofdsnoop -T -d 10", "with the time of day, for ten seconds"),
+        Example("sofdsnoop -t 184", "by thread 184"),
         Example("sofdsnoop -p 181 --json", "by process 181, an object a line"),
     ),
 )

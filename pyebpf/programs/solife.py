@@ -11,38 +11,24 @@ from __future__ import annotations
 
 import errno
 
-from pyebpf import BPF, KernelObject, Struct, cast, char, comm, field, now, pid, u16, u32, u64
+from pyebpf import BPF, KernelObject, cast, comm, now, pid, u16, u64
 from pyebpf.endpoints import SocketAddress, sockaddr
 from pyebpf.filters import TaskFilter
+from pyebpf.programs._new_sockets import ACCEPT, CONNECT, call_name
 from pyebpf.programs._sockets import AF_UNSPEC, accepted_from, address_columns, socket_of
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of
+from pyebpf.tasks import Lifespan
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, events_of, lifespan_column
 
-CONNECTED, ACCEPTED = 0, 1
 
-
-class Session(Struct):
+class Session(Lifespan):
     """A session that ended: times in nanoseconds, the process that began it and the address that it was with."""
 
-    began: u64
-    ended: u64
-    pid: u32
     #: 0 if the session began with connect(2), 1 if with accept(2).
     call: u16
-    comm: str = field(char[16])
     peer: SocketAddress
 
-    @property
-    def lifespan(self) -> int:
-        """Nanoseconds from beginning to end."""
-        return self.ended - self.began
 
-
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: whose sessions to report."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     sessions = bpf.hash(key=u64, value=Session, name="sessions")
@@ -56,7 +42,7 @@ def build(options: Options) -> BPF:
         if peer.family != AF_UNSPEC:
             sk = socket_of(fd)
             # A session that has begun goes on: connect(2) may be called again to learn how the first call ended.
-            sessions.add(sk, Session(began=now(), ended=0, pid=pid(), call=CONNECTED, comm=comm(), peer=peer))
+            sessions.add(sk, Session(began=now(), ended=0, pid=pid(), comm=comm(), call=CONNECT, peer=peer))
 
     @bpf.system_call("accept", "accept4")
     def on_accept(retval: int) -> None:
@@ -64,7 +50,7 @@ def build(options: Options) -> BPF:
             return
         sk = socket_of(retval)
         peer = accepted_from(sk)
-        sessions[sk] = Session(began=now(), ended=0, pid=pid(), call=ACCEPTED, comm=comm(), peer=peer)
+        sessions[sk] = Session(began=now(), ended=0, pid=pid(), comm=comm(), call=ACCEPT, peer=peer)
 
     @bpf.function("sock_close")
     def on_close(filp: KernelObject) -> None:
@@ -82,24 +68,17 @@ TOOL = EventTool(
     name="solife",
     doc=__doc__,
     tracing="socket sessions",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"sessions": "sessions under way", "ended": "sessions"},
     records=events_of("ended", "began", "ended"),
     record=Session,
-    time="ended",
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
-        Column(
-            "CALL",
-            7,
-            key=lambda session: "accept" if session.call == ACCEPTED else "connect",
-            field="call",
-            classes=("connect", "accept"),
-        ),
+        Column("CALL", 7, key=call_name, field="call", type="str", classes=("connect", "accept")),
         *address_columns("peer"),
-        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns", drawn=True),
+        lifespan_column(),
     ),
     examples=(
         Example("solife", "every session that ends"),

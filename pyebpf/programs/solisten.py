@@ -8,68 +8,54 @@ Overhead: two probes for each listen(2).
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, u32, u64
-from pyebpf.endpoints import AF_UNIX, SocketAddress, endpoints
-from pyebpf.filters import TaskFilter
-from pyebpf.programs._sockets import RESULT, address_of, is_ip, port_of, socket_of, unix_name
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag
+from pyebpf import BPF, char, comm, field, now, pid, s32, u32
+from pyebpf.endpoints import SocketAddress  # noqa: TC001 - the layout of the record needs it
+from pyebpf.programs._sockets import address_of, bound_to, port_of, socket_of
+from pyebpf.tasks import Call, CallFilter
+from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, events_of, flag, result_column
 
 
-class Listen(Struct):
+class Listen(Call):
     """A call that returned: `result` is 0 or an error number negated, `limit` the backlog that the socket has now."""
 
-    time: u64
-    pid: u32
+    on: SocketAddress
+    protocol: str = field(char[32])
     backlog: s32
-    result: s32
     limit: u32
     netns: u32
-    comm: str = field(char[16])
-    protocol: str = field(char[32])
-    on: SocketAddress
-
-    @property
-    def error(self) -> str | None:
-        """The error's name, None without one."""
-        return errno_name(-self.result) if self.result else None
 
 
 @dataclass(frozen=True)
-class Options(TaskOptions):
+class Options(CallOptions):
     """Options: which calls to report."""
 
-    failed: bool = failures_option("only failed calls")
     show_netns: bool = flag("-n", "--show-netns", help="a column with the socket's network namespace", output_only=True)
 
 
 def build(options: Options) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf, tasks = BPF(), TaskFilter(options)
+    bpf, calls = BPF(), CallFilter(options)
     listens = bpf.ringbuf(Listen)
 
     @bpf.system_call("listen")
     def on_listen(fd: int, backlog: int, retval: int) -> None:
-        if not tasks.wanted() or (options.failed and retval == 0):
+        if not calls.wanted(retval):
             return
         sk = socket_of(fd)
         common = sk.__sk_common
-        call = Listen(
-            time=now(),
-            pid=pid(),
-            backlog=backlog,
-            result=retval,
-            limit=sk.sk_max_ack_backlog,
-            netns=common.skc_net.net.ns.inum,
-            comm=comm(),
-            protocol=common.skc_prot.name,
-            on=SocketAddress(high=0, low=0, family=common.skc_family, port=0, length=0, abstract=0, name=""),
+        listens.emit(
+            Listen(
+                time=now(),
+                pid=pid(),
+                result=retval,
+                comm=comm(),
+                on=bound_to(sk),
+                protocol=common.skc_prot.name,
+                backlog=backlog,
+                limit=sk.sk_max_ack_backlog,
+                netns=common.skc_net.net.ns.inum,
+            )
         )
-        if is_ip(call.on.family):
-            ends = endpoints(sk)
-            call.on.high, call.on.low, call.on.port = ends.local_high, ends.local_low, ends.local_port
-        elif call.on.family == AF_UNIX:
-            call.on = unix_name(sk)
-        listens.emit(call)
 
     return bpf
 
@@ -85,7 +71,7 @@ def columns(options: Options) -> tuple[Column, ...]:
         Column("LIMIT", printed=False),
         Column("PORT", 5, ">", key=port_of("on"), field="port", type="int | None"),
         Column("ADDR", 15, key=address_of("on"), cut=False, field="address", type="str | None"),
-        RESULT,
+        result_column(),
     )
 
 
@@ -99,7 +85,6 @@ TOOL = EventTool(
     drop_labels={"listens": "calls"},
     records=events_of("listens", "time"),
     record=Listen,
-    time="time",
     columns=columns,
     examples=(
         Example("solisten", "every listen(2) on the machine"),

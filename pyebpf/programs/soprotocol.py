@@ -15,7 +15,7 @@ from pyebpf import BPF, Struct, char, comm, field, u16
 from pyebpf.endpoints import AF_INET, AF_INET6
 from pyebpf.programs._families import protocol_name
 from pyebpf.programs._new_sockets import call_name, count_new_sockets
-from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of, dataclass
+from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of
 
 
 class Key(Struct):
@@ -28,12 +28,7 @@ class Key(Struct):
     transport: str = field(char[32])
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: which processes to count."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and the counts; nothing is loaded yet."""
     bpf = BPF()
     sockets = bpf.counter(key=Key, name="sockets")
@@ -63,7 +58,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.3",
     tracing="socket connections",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"sockets": "connections of other processes"},
     snapshot=counts_of("sockets"),

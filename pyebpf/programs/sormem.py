@@ -15,17 +15,7 @@ from pyebpf import BPF, KernelObject, Struct, char, field, now, s32, s64, u16, u
 from pyebpf.endpoints import Endpoints, endpoints, with_port
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import is_ip
-from pyebpf.tool import (
-    Column,
-    EventLines,
-    Example,
-    Histogram,
-    SummaryTool,
-    TaskOptions,
-    dataclass,
-    ends_columns,
-    events_of,
-)
+from pyebpf.tool import Column, EventLines, Example, Histogram, SummaryTool, TaskOptions, ends_columns, events_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,12 +47,7 @@ class Overflow(Struct):
         return EVENTS[self.event]
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: whose reads to count; overflows are shown of all sockets."""
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     allocated = bpf.log2_hist(unit="bytes", name="allocated")
@@ -115,7 +100,7 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: Any, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: Any, options: TaskOptions) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
     """The interval's histograms: the bytes that waited, then the buffers' sizes."""
     for name in ("allocated", "limit"):
         yield bpf[name].interval().with_labels({"buffer": name})
@@ -136,7 +121,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.8",
     tracing="receive buffers of sockets",
-    options=Options,
+    options=TaskOptions,
     build=build,
     drop_labels={"overflows": "overflows"},
     snapshot=snapshot,

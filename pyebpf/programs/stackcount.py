@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, u64
+from pyebpf import BPF, cpu, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._thread_stacks import (
     StackChoice,
@@ -22,7 +22,15 @@ from pyebpf.programs._thread_stacks import (
     pids_option,
     stack_storage_option,
 )
-from pyebpf.programs.funccount import TRACEPOINT, USDT, check_pattern, max_probes_option, split, with_provider
+from pyebpf.programs.funccount import (
+    TRACEPOINT,
+    USDT,
+    check_pattern,
+    cpu_option,
+    max_probes_option,
+    split,
+    with_provider,
+)
 from pyebpf.python_stacks import python_option, python_stacks_for
 from pyebpf.tool import Example, StackTool, argument, cgroup_option, dataclass, flag, tid_option
 
@@ -37,6 +45,7 @@ class Options(StackChoice):
     pattern: str = argument("PATTERN", help="the event, such as 'tcp_sendmsg', 'c:malloc' or 't:block:*'")
     pid: tuple[int, ...] = pids_option()
     tid: int | None = tid_option()
+    cpu: int | None = cpu_option()
     cgroup: str | None = cgroup_option()
     user: bool = flag("-U", "--user-stacks-only", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel-stacks-only", help="only stacks of the kernel")
@@ -73,7 +82,7 @@ def build(options: Options) -> BPF:
 
     @event(bpf, options)
     def on_event() -> None:
-        if tasks.wanted():
+        if tasks.wanted() and (options.cpu is None or cpu() == options.cpu):
             counts[here(options, python)] += 1
 
     return bpf

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, ptr, s32, tid, u32, u64, user_string
 from pyebpf.filters import TaskFilter
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag
 
 AT_FDCWD = -100
+#: The calls: as tracepoints have them, and as everybody else does.
+CALLS = {"newstat": "stat", "newlstat": "lstat", "statfs": "statfs", "newfstatat": "newfstatat", "statx": "statx"}
+NUMBERS = {call: number for number, call in enumerate(CALLS)}
 
 
 class Stat(Struct):
     """A call that returned: `result` is 0 or an error number negated; time in nanoseconds.
 
-    `directory` is the descriptor that a relative path begins at, or AT_FDCWD.
+    `directory` is the descriptor that a relative path begins at, or AT_FDCWD; `number` is the call's in CALLS.
     """
 
     time: u64
@@ -27,6 +30,7 @@ class Stat(Struct):
     tid: u32
     directory: s32
     result: s32
+    number: u32
     comm: str = field(char[16])
     path: str = field(char[256])
 
@@ -34,6 +38,11 @@ class Stat(Struct):
     def error(self) -> str | None:
         """The error's name, None without one."""
         return errno_name(-self.result) if self.result < 0 else None
+
+    @property
+    def syscall(self) -> str:
+        """The system call's name."""
+        return list(CALLS.values())[self.number]
 
     @property
     def directory_fd(self) -> int | None:
@@ -46,6 +55,7 @@ class Options(TaskOptions):
     """Options: which calls to report."""
 
     failed: bool = failures_option("only failed calls")
+    sysname: bool = flag("-s", "--sysname", help="print the system call's name", output_only=True)
 
 
 def build(options: Options) -> BPF:
@@ -53,28 +63,55 @@ def build(options: Options) -> BPF:
     bpf, tasks = BPF(), TaskFilter(options)
     stats = bpf.ringbuf(Stat, name="stats", size=1 << 22)  # 13,000
 
-    def report(directory: int, path: ptr[char], result: int) -> None:
+    def report(call: str, directory: int, path: ptr[char], result: int) -> None:
         if not tasks.wanted() or (options.failed and result == 0):
             return
-        call = Stat(
-            time=now(), pid=pid(), tid=tid(), directory=directory, result=result, comm=comm(), path=user_string(path)
+        stat = Stat(
+            time=now(),
+            pid=pid(),
+            tid=tid(),
+            directory=directory,
+            result=result,
+            number=NUMBERS[call],
+            comm=comm(),
+            path=user_string(path),
         )
-        if call.path:
-            stats.emit(call)
+        if stat.path:
+            stats.emit(stat)
 
-    @bpf.system_call("newstat", "newlstat", optional=True)  # arm64 has newfstatat alone
-    def on_stat(filename: ptr[char], retval: int) -> None:
-        report(AT_FDCWD, filename, retval)
+    def in_working_directory(call: str) -> None:
+        @bpf.system_call(call, optional=True)  # arm64 has newfstatat alone
+        def on_stat(filename: ptr[char], retval: int) -> None:
+            report(call, AT_FDCWD, filename, retval)
+
+    def in_directory(call: str) -> None:
+        @bpf.system_call(call)
+        def on_statx(dfd: s32, filename: ptr[char], retval: int) -> None:
+            report(call, dfd, filename, retval)
 
     @bpf.system_call("statfs")
     def on_statfs(pathname: ptr[char], retval: int) -> None:
-        report(AT_FDCWD, pathname, retval)
+        report("statfs", AT_FDCWD, pathname, retval)
 
-    @bpf.system_call("newfstatat", "statx")
-    def on_statx(dfd: s32, filename: ptr[char], retval: int) -> None:
-        report(dfd, filename, retval)
-
+    for each in ("newstat", "newlstat"):
+        in_working_directory(each)
+    for each in ("newfstatat", "statx"):
+        in_directory(each)
     return bpf
+
+
+def columns(options: Options) -> tuple[Column, ...]:
+    """The book's columns; -s prints one more."""
+    return (
+        Column("PID", 7),
+        Column("TID", printed=False),
+        Column("COMM", 16),
+        Column("FD", 4, ">", key=lambda call: -1 if call.error else 0, field=None),
+        Column("ERR", 3, ">", key=lambda call: -call.result, field="error", value="error", type="str | None"),
+        Column("SYSCALL", 10, printed=options.sysname),
+        Column("DIRECTORY", key="directory_fd", printed=False),
+        Column("PATH"),
+    )
 
 
 TOOL = EventTool(
@@ -88,18 +125,11 @@ TOOL = EventTool(
     records=events_of("stats", "time"),
     record=Stat,
     time="time",
-    columns=(
-        Column("PID", 7),
-        Column("TID", printed=False),
-        Column("COMM", 16),
-        Column("FD", 4, ">", key=lambda call: -1 if call.error else 0, field=None),
-        Column("ERR", 3, ">", key=lambda call: -call.result, field="error", value="error", type="str | None"),
-        Column("DIRECTORY", key="directory_fd", printed=False),
-        Column("PATH"),
-    ),
+    columns=columns,
     examples=(
         Example("statsnoop", "every call on the machine"),
         Example("statsnoop -x", "only those that failed"),
+        Example("statsnoop -s", "with the system call's name"),
         Example("statsnoop -p 181 --json", "of process 181, an object a line"),
     ),
 )

@@ -13,7 +13,22 @@ import errno
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, InvalidValue, Struct, char, comm, errno_name, field, now, pid, s32, syscall_name, u32, u64
+from pyebpf import (
+    BPF,
+    InvalidValue,
+    Struct,
+    char,
+    comm,
+    current_task,
+    errno_name,
+    field,
+    now,
+    pid,
+    s32,
+    syscall_name,
+    u32,
+    u64,
+)
 from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.tool import (
@@ -68,6 +83,7 @@ class Options:
 
     pid: int | None = pid_option()
     tid: int | None = tid_option()
+    ppid: int | None = option("-c", "--ppid", metavar="PPID", help="only children of this process", names="process")
     cgroup: str | None = cgroup_option()
     top: int = option("-T", "--top", default=10, metavar="TOP", help="show only this many", minimum=1)
     failed: bool = failures_option("only failed system calls")
@@ -124,6 +140,8 @@ def build(options: Options) -> BPF:
         if wanted and id not in wanted:
             return
         if not tasks.wanted():
+            return
+        if options.ppid is not None and current_task().real_parent.tgid != options.ppid:
             return
         if at_return:
             pending[get_current_pid_tgid()] = Call(began=now(), number=id)
@@ -207,6 +225,7 @@ TOOL = SummaryTool(
         Example("syscount -P 1", "by process, each second"),
         Example("syscount -L -x 5 3", "failed calls and their time, three times"),
         Example("syscount -p 181 -T 20", "the twenty most frequent of process 181"),
+        Example("syscount -P -c 181", "by process, children of process 181"),
         Example("syscount -P -e ENOENT", "by process, what found no file"),
     ),
 )

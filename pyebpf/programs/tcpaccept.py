@@ -8,34 +8,27 @@ Overhead: nothing for data; a probe for each accept(2) and a record for each con
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, field, now, pid, u32, u64
+from pyebpf import BPF, comm, now, pid, u32
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_TCP
-from pyebpf.tool import Column, EventTool, Example, SocketOptions, TaskOptions, dataclass, events_of
+from pyebpf.tasks import TaskEvent
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns, events_of
 
 
-class Accept(Struct):
+class Accept(TaskEvent):
     """An accepted connection; time in nanoseconds of time.monotonic_ns()'s clock.
 
     `backlog` connections waited in the listener's queue afterwards, whose limit is `limit`.
     """
 
-    time: u64
-    pid: u32
     backlog: u32
     limit: u32
-    comm: str = field(char[16])
     ends: Endpoints
 
 
-@dataclass(frozen=True)
-class Options(SocketOptions, TaskOptions):
-    """Options: which connections to report."""
-
-
-def build(options: Options) -> BPF:
+def build(options: ConnectionOptions) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
     bpf, tasks, sockets = BPF(), TaskFilter(options), SocketFilter(options)
     accepts = bpf.ringbuf(Accept)
@@ -51,15 +44,8 @@ def build(options: Options) -> BPF:
         if not sockets.wanted(ends):
             return
         listener = socket_of(fd)
-        accept = Accept(
-            time=now(),
-            pid=pid(),
-            backlog=listener.sk_ack_backlog,
-            limit=listener.sk_max_ack_backlog,
-            comm=comm(),
-            ends=ends,
-        )
-        accepts.emit(accept)
+        backlog, limit = listener.sk_ack_backlog, listener.sk_max_ack_backlog
+        accepts.emit(Accept(time=now(), pid=pid(), comm=comm(), backlog=backlog, limit=limit, ends=ends))
 
     return bpf
 
@@ -69,20 +55,16 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.12",
     tracing="accepted TCP connections",
-    options=Options,
+    options=ConnectionOptions,
     build=build,
     drop_labels={"accepts": "connections"},
     records=events_of("accepts", "time"),
     record=Accept,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),
         Column("COMM", 12),
-        Column("RADDR", 15, key="ends.remote", cut=False, field="remote_address", type="str"),
-        Column("RPORT", 5, key="ends.remote_port", field="remote_port", type="int"),
-        Column("LADDR", 15, key="ends.local", cut=False, field="local_address", type="str"),
-        Column("LPORT", 5, key="ends.local_port", field="local_port", type="int"),
+        *ends_columns(remote_first=True),
         Column("IP", key="ends.version", field="ip_version", type="int", printed=False),
         Column("BL", key=lambda accept: f"{accept.backlog}/{accept.limit}", field=None),
         Column("BACKLOG", printed=False),

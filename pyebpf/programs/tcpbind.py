@@ -9,53 +9,39 @@ Overhead: two probes for each bind(2) of any socket.
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, u16, u32, u64
+from pyebpf import BPF, comm, now, pid, u16
 from pyebpf.endpoints import SocketAddress, endpoints, sockaddr
-from pyebpf.filters import TaskFilter
-from pyebpf.programs._sockets import RESULT, is_ip, socket_of
+from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_MPTCP, IPPROTO_TCP
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, option
+from pyebpf.tasks import Call, CallFilter
+from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, events_of, ports_option, result_column
 
 
-class Bind(Struct):
+class Bind(Call):
     """A call that returned: `result` is 0 or an error number negated, `asked` the port that the process gave."""
 
-    time: u64
-    pid: u32
-    result: s32
     asked: u16
-    comm: str = field(char[16])
     local: SocketAddress
-
-    @property
-    def error(self) -> str | None:
-        """The error's name, None without one."""
-        return errno_name(-self.result) if self.result else None
 
 
 @dataclass(frozen=True)
-class Options(TaskOptions):
+class Options(CallOptions):
     """Options: which calls to report."""
 
-    local_ports: tuple[int, ...] = option(
-        "-L", "--localport", default=(), metavar="PORT[,PORT]", help="only these local ports", minimum=0, maximum=65535
-    )
-    failed: bool = failures_option("only failed calls")
+    local_ports: tuple[int, ...] = ports_option("-L", "--localport", "local")
 
 
 def build(options: Options) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf, tasks = BPF(), TaskFilter(options)
+    bpf, calls = BPF(), CallFilter(options)
     binds = bpf.ringbuf(Bind)
 
     @bpf.system_call("bind")
     def on_bind(fd: int, umyaddr: int, addrlen: int, retval: int) -> None:
-        if options.failed and retval == 0:
+        if not calls.wanted(retval):
             return
         sk = socket_of(fd)
         if sk.sk_protocol not in (IPPROTO_TCP, IPPROTO_MPTCP) or not is_ip(sk.__sk_common.skc_family):
-            return
-        if not tasks.wanted():
             return
         local = sockaddr(umyaddr, addrlen)
         asked = local.port
@@ -65,7 +51,7 @@ def build(options: Options) -> BPF:
             local.high, local.low, local.port = ends.local_high, ends.local_low, ends.local_port
         if options.local_ports and local.port not in options.local_ports:
             return
-        binds.emit(Bind(time=now(), pid=pid(), result=retval, asked=asked, comm=comm(), local=local))
+        binds.emit(Bind(time=now(), pid=pid(), result=retval, comm=comm(), asked=asked, local=local))
 
     return bpf
 
@@ -79,14 +65,13 @@ TOOL = EventTool(
     drop_labels={"binds": "calls"},
     records=events_of("binds", "time"),
     record=Bind,
-    time="time",
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
         Column("LADDR", 15, key="local.address", cut=False, field="local_address"),
         Column("LPORT", 5, ">", key="local.port", field="local_port"),
         Column("ASKED", key="asked", field="requested_port", printed=False),
-        RESULT,
+        result_column(),
     ),
     examples=(
         Example("tcpbind", "every bind(2) of a TCP socket"),

@@ -9,26 +9,22 @@ Overhead: one map operation for each call that sends or receives over TCP, nothi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyebpf import BPF, KernelObject, Struct, u16
 from pyebpf.endpoints import endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.programs._transfers import Transfers
-from pyebpf.tool import Example, Histogram, SocketOptions, SummaryTool, TaskOptions, dataclass, flag
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import Example, SocketOptions, SummaryTool, TaskOptions, dataclass, flag, histograms_of
 
 SEND, RECEIVE = 0, 1
+BUFFERS = ("send", "receive")
 
 
 class Buffers(Struct):
     """Key of the histograms: the service's port, and which of the buffers."""
 
     port: u16
-    direction: u16
+    buffer: u16
 
 
 @dataclass(frozen=True)
@@ -46,13 +42,13 @@ def build(options: Options) -> BPF:
     else:
         percent = bpf.linear_hist(0, 100, 10, key=Buffers, unit="percent", name="fill")
 
-    def measure(sk: KernelObject, direction: int, held: int, size: int) -> None:
+    def measure(sk: KernelObject, buffer: int, held: int, size: int) -> None:
         if not tasks.wanted():
             return
         ends = endpoints(sk)
         if not sockets.wanted(ends):
             return
-        key = Buffers(port=min(ends.local_port, ends.remote_port), direction=direction)
+        key = Buffers(port=min(ends.local_port, ends.remote_port), buffer=buffer)
         if options.sizes:
             fill[key].add(held)
         else:
@@ -68,14 +64,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
-    """The interval's histograms, by port, the send buffers first."""
-    found = bpf["fill"].interval()
-    for key, each in sorted(found.items(), key=lambda item: (item[0].port, item[0].direction)):
-        labels = {"port": key.port, "buffer": "receive" if key.direction == RECEIVE else "send"}
-        yield each.with_labels(labels)
-
-
 TOOL = SummaryTool(
     name="tcpbuf",
     doc=__doc__,
@@ -83,7 +71,7 @@ TOOL = SummaryTool(
     options=Options,
     build=build,
     drop_labels={"fill": "calls on further ports"},
-    snapshot=snapshot,
+    snapshot=histograms_of("fill", by_key=True, buffer=BUFFERS.__getitem__),
     examples=(
         Example("tcpbuf", "histograms by port, at the end"),
         Example("tcpbuf -L 443 10", "of this local port, every ten seconds"),

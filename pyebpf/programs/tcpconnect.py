@@ -9,17 +9,17 @@ Overhead: nothing for data; one or two map operations for each connection that i
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, TcpState, cast, char, comm, field, helpers, now, pid, u32, u64
+from pyebpf import BPF, KernelObject, Struct, TcpState, cast, comm, helpers, now, pid, u32, u64, uid
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._tcp import IPPROTO_TCP
+from pyebpf.tasks import TaskEvent
 from pyebpf.tool import (
     Column,
+    ConnectionOptions,
     EventTool,
     Example,
-    SocketOptions,
-    SummaryTool,
-    TaskOptions,
+    SummaryMode,
     counts_of,
     dataclass,
     ends_columns,
@@ -34,34 +34,32 @@ class Opened(Struct):
     address: u64
 
 
-class Attempt(Struct):
+class Attempt(TaskEvent):
     """An open whose local port is not known yet."""
 
-    time: u64
-    pid: u32
-    comm: str = field(char[16])
+    uid: u32
 
 
-class Connect(Struct):
-    """A connection that a process opened; time in nanoseconds of time.monotonic_ns()'s clock."""
+class Connect(TaskEvent):
+    """A connection that a process opened; `uid` is 0 unless it is asked for."""
 
-    time: u64
-    pid: u32
-    comm: str = field(char[16])
+    uid: u32
     ends: Endpoints
 
 
 class Pair(Struct):
-    """Key of the counts: ends without the local port, which is another for each connection."""
+    """Key of the counts: ends, without the local port, which is another for each connection, unless it is asked for."""
 
     ends: Endpoints
 
 
 @dataclass(frozen=True)
-class Options(SocketOptions, TaskOptions):
+class Options(ConnectionOptions):
     """Options: which connections to report."""
 
     counts: bool = flag("-c", "--count", help="count connections by address and remote port")
+    source_port: bool = flag("-s", "--source-port", help="with -c: by local port, too")
+    print_uid: bool = flag("-U", "--print-uid", help="a column with the user's id")
 
 
 def build(options: Options) -> BPF:
@@ -80,12 +78,19 @@ def build(options: Options) -> BPF:
         attempt = attempts.get(key)
         if attempt is None:
             return
-        connect = Connect(time=attempt.time, pid=attempt.pid, comm=attempt.comm, ends=endpoints(sk))
+        connect = Connect(
+            time=attempt.time,
+            pid=attempt.pid,
+            comm=attempt.comm,
+            uid=attempt.uid if options.print_uid else 0,
+            ends=endpoints(sk),
+        )
         # Of two processors that come here at once, one removes the entry.
         if helpers.map_delete_elem(attempts, key) != 0 or not sockets.wanted(connect.ends):
             return
         if options.counts:
-            connect.ends.local_port = 0
+            if not options.source_port:
+                connect.ends.local_port = 0
             counts[Pair(ends=connect.ends)].add()
         else:
             connects.emit(connect)
@@ -96,7 +101,8 @@ def build(options: Options) -> BPF:
             return
         if newstate == TcpState.SYN_SENT:
             if tasks.wanted():
-                attempts[Opened(address=u64(sk))] = Attempt(time=now(), pid=pid(), comm=comm())
+                user = uid() if options.print_uid else 0
+                attempts[Opened(address=u64(sk))] = Attempt(time=now(), pid=pid(), comm=comm(), uid=user)
                 opening[helpers.get_current_pid_tgid()] = u64(sk)
         elif oldstate == TcpState.SYN_SENT:
             # Without a port to connect from, no SYN was sent.
@@ -119,28 +125,30 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-LABELS = {
-    "attempts": "connections under way",
-    "opening": "threads that connect",
-    "connects": "connections",
-    "counts": "connections of further addresses",
-}
-COUNTS = SummaryTool(
-    name="tcpconnect",
-    doc=__doc__,
-    tracing="TCP connections",
-    options=Options,
-    build=build,
-    drop_labels=LABELS,
-    snapshot=counts_of("counts"),
-    record=Pair,
-    columns=(
+def columns(options: Options) -> tuple[Column, ...]:
+    """The book's columns, and the user's id if it is asked for."""
+    return (
+        Column("TIME", 8),
+        *([Column("UID", 6)] if options.print_uid else []),
+        Column("PID", 7),
+        Column("COMM", 16),
+        Column("IP", 2, key="ends.version", field="ip_version", type="int"),
+        *ends_columns(),
+    )
+
+
+def count_columns(options: Options) -> tuple[Column, ...]:
+    """Addresses and ports with their count."""
+    local_port = Column("LPORT", 6, ">", key="ends.local_port", field="local_port", type="int")
+    return (
         Column("LADDR", 25, key="ends.local", cut=False, field="local_address", type="str"),
+        *([local_port] if options.source_port else []),
         Column("RADDR", 25, key="ends.remote", cut=False, field="remote_address", type="str"),
         Column("RPORT", 6, ">", key="ends.remote_port", field="remote_port", type="int"),
         Column("CONNECTS", 10, ">", key="count", type="int"),
-    ),
-)
+    )
+
+
 TOOL = EventTool(
     name="tcpconnect",
     doc=__doc__,
@@ -148,23 +156,22 @@ TOOL = EventTool(
     tracing="TCP connections",
     options=Options,
     build=build,
-    drop_labels=LABELS,
+    drop_labels={
+        "attempts": "connections under way",
+        "opening": "threads that connect",
+        "connects": "connections",
+        "counts": "connections of further addresses",
+    },
     records=events_of("connects", "time"),
     record=Connect,
-    time="time",
-    columns=(
-        Column("TIME", 8),
-        Column("PID", 7),
-        Column("COMM", 16),
-        Column("IP", 2, key="ends.version", field="ip_version", type="int"),
-        *ends_columns(),
-    ),
-    modes={"counts": COUNTS},
+    columns=columns,
+    modes={"counts": SummaryMode(snapshot=counts_of("counts"), record=Pair, columns=count_columns)},
     examples=(
         Example("tcpconnect", "every connection that is opened"),
         Example("tcpconnect -p 181", "only by process 181"),
         Example("tcpconnect -D 80,443", "only to these ports"),
         Example("tcpconnect -c 10", "counts by address and port, every ten seconds"),
+        Example("tcpconnect -U -u 1000", "of user 1000, with a column for the user"),
         Example("tcpconnect -4 --json", "of IPv4, an object a line"),
     ),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, u64
 from pyebpf.endpoints import endpoints
 from pyebpf.filters import SocketFilter
-from pyebpf.in_flight import InFlight
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.tool import Example, SocketOptions, SummaryTool, dataclass, flag, histograms_of, milliseconds_option
 
 
@@ -27,10 +27,7 @@ class Options(SocketOptions):
 def build(options: Options) -> BPF:
     """The probes and the histogram; nothing is loaded yet."""
     bpf, sockets = BPF(), SocketFilter(options)
-    unit, factor = ("nsecs", 1) if options.nanoseconds else ("usecs", 1_000)
-    if options.milliseconds:
-        unit, factor = "msecs", 1_000_000
-    latency = bpf.log2_hist(unit=unit, name="latency")
+    latency = LatencyHistogram(bpf, options)
     # What is dropped on the way does not end.
     segments = InFlight(bpf, name="segments", oldest_first=True)
 
@@ -42,9 +39,7 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("net_dev_start_xmit")
     def on_device(skb: KernelObject) -> None:
-        elapsed = segments.end(u64(skb.head))
-        if elapsed is not None:
-            latency.add(elapsed // factor)
+        latency.add(segments.end(u64(skb.head)))
 
     return bpf
 

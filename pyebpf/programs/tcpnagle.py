@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 from pyebpf import BPF, KernelObject, Struct, now, u32, u64
 from pyebpf.endpoints import endpoints
 from pyebpf.filters import SocketFilter
-from pyebpf.in_flight import InFlight
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.tool import (
     Column,
     Example,
     Record,
     SocketOptions,
+    SummaryMode,
     SummaryTool,
     dataclass,
     flag,
     histograms_of,
     milliseconds_option,
-    time_unit,
 )
 
 if TYPE_CHECKING:
@@ -62,9 +62,8 @@ class Options(SocketOptions):
 def build(options: Options) -> BPF:
     """The probe and maps; nothing is loaded yet."""
     bpf, sockets = BPF(), SocketFilter(options)
-    unit, factor = time_unit(options.milliseconds)
     attempts = bpf.counter(key=Attempts)
-    blocked = bpf.log2_hist(unit=unit, name="blocked")
+    blocked = LatencyHistogram(bpf, options, name="blocked")
     # Some are closed while their data is held back.
     waiting = InFlight(bpf, size=16_384, name="waiting", oldest_first=True)
 
@@ -78,9 +77,7 @@ def build(options: Options) -> BPF:
         if held:
             waiting.began.add(u64(sk), now())
         else:
-            elapsed = waiting.end(sk)
-            if elapsed is not None:
-                blocked.add(elapsed // factor)
+            blocked.add(waiting.end(sk))
 
     return bpf
 
@@ -113,27 +110,14 @@ def times(bpf: BPF, options: Options) -> Iterator[str]:  # noqa: ARG001 - as eve
         yield from str(found).splitlines()
 
 
-TRACING, LABELS = (
-    "attempts to send over TCP",
-    {"attempts": "attempts with further flags", "waiting": "connections that wait"},
-)
-BLOCKED = SummaryTool(
-    name="tcpnagle",
-    doc=__doc__,
-    tracing=TRACING,
-    options=Options,
-    build=build,
-    drop_labels=LABELS,
-    snapshot=histograms_of("blocked"),
-)
 TOOL = SummaryTool(
     name="tcpnagle",
     doc=__doc__,
     section="10.3.19",
-    tracing=TRACING,
+    tracing="attempts to send over TCP",
     options=Options,
     build=build,
-    drop_labels=LABELS,
+    drop_labels={"attempts": "attempts with further flags", "waiting": "connections that wait"},
     snapshot=snapshot,
     footer=times,
     record=Attempt,
@@ -142,7 +126,7 @@ TOOL = SummaryTool(
         Column("COUNT", 10, ">"),
         Column("HELD", 10, ">", key="held", field="held_count"),
     ),
-    modes={"blocked": BLOCKED},
+    modes={"blocked": SummaryMode(snapshot=histograms_of("blocked"))},
     examples=(
         Example("tcpnagle", "counts by flags, and a histogram, at the end"),
         Example("tcpnagle -m -L 443", "milliseconds, of this local port"),

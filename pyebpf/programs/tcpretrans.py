@@ -13,20 +13,13 @@ from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, pid, u8, u
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import joined_ends_columns, state_name
-from pyebpf.tool import (
-    Column,
-    EventTool,
-    Example,
-    SocketOptions,
-    SummaryTool,
-    counts_of,
-    dataclass,
-    events_of,
-    flag,
-)
+from pyebpf.tool import Column, EventTool, Example, SocketOptions, SummaryMode, counts_of, dataclass, events_of, flag
 
-#: include/net/inet_connection_sock.h: the timer that runs, while a tail loss probe is sent.
+#: include/net/inet_connection_sock.h: the timer that is due, until a tail loss probe was sent.
 ICSK_TIME_LOSS_PROBE = 5
+#: include/uapi/linux/tcp.h: the first state in which segments are lost. Acknowledgements have them sent again in it,
+#: also while a probe is due; probes are sent in the states before.
+TCP_CA_RECOVERY = 3
 
 
 class Retransmit(Struct):
@@ -77,7 +70,8 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("tcp_retransmit_skb")
     def on_retransmit(sk: KernelObject) -> None:
-        probe = cast("struct inet_connection_sock", sk).icsk_pending == ICSK_TIME_LOSS_PROBE
+        connection = cast("struct inet_connection_sock", sk)
+        probe = connection.icsk_pending == ICSK_TIME_LOSS_PROBE and connection.icsk_ca_state < TCP_CA_RECOVERY
         report(sk, sk.__sk_common.skc_state, "L" if probe else "R")
 
     @bpf.btf_tracepoint("tcp_retransmit_synack")
@@ -104,19 +98,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-FLOW = joined_ends_columns(headings=("LADDR:LPORT", "RADDR:RPORT"), width=25)
-LABELS = {"retransmits": "retransmits", "counts": "retransmits of further flows", "probes": "tail loss probes"}
-COUNTS = SummaryTool(
-    name="tcpretrans",
-    doc=__doc__,
-    tracing="retransmits",
-    options=Options,
-    build=build,
-    drop_labels=LABELS,
-    snapshot=counts_of("counts"),
-    record=Flow,
-    columns=(*FLOW, Column("RETRANSMITS", 12, ">", key="count", type="int")),
-)
 TOOL = EventTool(
     name="tcpretrans",
     doc=__doc__,
@@ -124,10 +105,9 @@ TOOL = EventTool(
     tracing="retransmits",
     options=Options,
     build=build,
-    drop_labels=LABELS,
+    drop_labels={"retransmits": "retransmits", "counts": "retransmits of further flows", "probes": "tail loss probes"},
     records=events_of("retransmits", "time"),
     record=Retransmit,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),
@@ -139,7 +119,16 @@ TOOL = EventTool(
         ),
         Column("STATE"),
     ),
-    modes={"counts": COUNTS},
+    modes={
+        "counts": SummaryMode(
+            snapshot=counts_of("counts"),
+            record=Flow,
+            columns=(
+                *joined_ends_columns(headings=("LADDR:LPORT", "RADDR:RPORT"), width=25),
+                Column("RETRANSMITS", 12, ">", key="count", type="int"),
+            ),
+        )
+    },
     examples=(
         Example("tcpretrans", "every segment that is sent again"),
         Example("tcpretrans -l", "with all tail loss probes"),

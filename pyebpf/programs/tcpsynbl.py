@@ -10,34 +10,18 @@ Overhead: one probe for each SYN, one probe and one count for each connection th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, u32, u64
-from pyebpf.endpoints import AF_INET, AF_INET6, Endpoints, endpoints, with_port
-from pyebpf.tool import (
-    Column,
-    EventLines,
-    Example,
-    Histogram,
-    Record,
-    Stop,
-    SummaryTool,
-    dataclass,
-    events,
-    monotonic_time,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from ipaddress import IPv4Address, IPv6Address
+from pyebpf.endpoints import AF_INET, AF_INET6, Endpoints, endpoints
+from pyebpf.programs._tcp import local_end, remote_end
+from pyebpf.tool import Column, EventLines, Example, SummaryTool, VersionOptions, ends_columns, events_of, histograms_of
 
 ETH_P_IP = 0x0800
 #: An IPv4 address as IPv6 addresses stand for it, in the lower half.
 MAPPED = 0xFFFF << 32
 
 
-class Dropped(Struct):
-    """A drop as the kernel's side reports it."""
+class Drop(Struct):
+    """A `packet` ("SYN" or "ACK") of a handshake, dropped since the queue had `length` connections, above `limit`."""
 
     time: u64
     limit: u32
@@ -46,33 +30,11 @@ class Dropped(Struct):
     ends: Endpoints
 
 
-@dataclass(frozen=True)
-class Drop(Record):
-    """A `packet` ("SYN" or "ACK") of a handshake, dropped since the queue had `length` connections, above `limit`.
-
-    `time` is nanoseconds of time.monotonic_ns()'s clock.
-    """
-
-    time: int
-    packet: str
-    limit: int
-    length: int
-    local: IPv4Address | IPv6Address
-    local_port: int
-    remote: IPv4Address | IPv6Address
-    remote_port: int
-
-
-@dataclass(frozen=True)
-class Options:
-    """There is nothing to choose."""
-
-
-def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
+def build(options: VersionOptions) -> BPF:
     """The probes, the histograms and the buffer; nothing is loaded yet."""
     bpf = BPF()
     backlog = bpf.log2_hist(key=u32, label="backlog limit", unit="connections", name="backlog")
-    drops = bpf.ringbuf(Dropped, name="drops")
+    drops = bpf.ringbuf(Drop, name="drops")
 
     def handshake(sk: KernelObject, req: KernelObject) -> None:
         limit, length = sk.sk_max_ack_backlog, sk.sk_ack_backlog
@@ -80,23 +42,26 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
         if length > limit:
             # A request begins as a socket does, and has both ends of the connection to be.
             ends = endpoints(cast("struct sock", req))
-            drops.emit(Dropped(time=now(), limit=limit, length=length, packet="ACK", ends=ends))
+            drops.emit(Drop(time=now(), limit=limit, length=length, packet="ACK", ends=ends))
 
-    @bpf.function("tcp_v4_syn_recv_sock")
-    def on_handshake(sk: KernelObject, req: KernelObject) -> None:
-        handshake(sk, req)
+    if 4 in options.versions:
 
-    # For a connection over IPv4 to a socket of IPv6 it calls the other.
-    @bpf.function("tcp_v6_syn_recv_sock", optional=True)
-    def on_handshake6(sk: KernelObject, skb: KernelObject, req: KernelObject) -> None:
-        if skb.protocol != ETH_P_IP:
+        @bpf.function("tcp_v4_syn_recv_sock")
+        def on_handshake(sk: KernelObject, req: KernelObject) -> None:
             handshake(sk, req)
+
+    if 6 in options.versions:
+        # For a connection over IPv4 to a socket of IPv6 it calls the other.
+        @bpf.function("tcp_v6_syn_recv_sock", optional=True)
+        def on_handshake6(sk: KernelObject, skb: KernelObject, req: KernelObject) -> None:
+            if skb.protocol != ETH_P_IP:
+                handshake(sk, req)
 
     # A SYN that finds the queue full does not get as far as these.
     @bpf.function("tcp_conn_request")
     def on_syn(sk: KernelObject, skb: KernelObject) -> None:
         limit, length = sk.sk_max_ack_backlog, sk.sk_ack_backlog
-        if length <= limit:
+        if length <= limit or (options.version is not None and (skb.protocol == ETH_P_IP) != (options.version == 4)):
             return
         tcp = cast("struct tcphdr", u64(skb.head) + skb.transport_header)
         ends = Endpoints(
@@ -120,37 +85,15 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
             ends.local_low = local[2] << 32 | local[3]
             ends.remote_high = remote[0] << 32 | remote[1]
             ends.remote_low = remote[2] << 32 | remote[3]
-        drops.emit(Dropped(time=now(), limit=limit, length=length, packet="SYN", ends=ends))
+        drops.emit(Drop(time=now(), limit=limit, length=length, packet="SYN", ends=ends))
 
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
-    """The interval's histograms, by limit."""
-    interval = bpf["backlog"].interval()
-    yield from (interval[limit] for limit in sorted(interval))
-
-
-def drops(bpf: BPF, options: Options, stop: Stop) -> Iterator[Drop]:  # noqa: ARG001 - as every tool's
-    """Drops as they happen."""
-    for found in events(bpf["drops"], stop):
-        ends = found.ends
-        yield Drop(
-            time=monotonic_time(found.time),
-            packet=found.packet,
-            limit=found.limit,
-            length=found.length,
-            local=ends.local,
-            local_port=ends.local_port,
-            remote=ends.remote,
-            remote_port=ends.remote_port,
-        )
-
-
 def sentence(drop: Drop) -> str:
     """A line for a drop, behind the time."""
-    ends = (with_port(drop.remote, drop.remote_port), with_port(drop.local, drop.local_port))
-    return f"{drop.packet} dropped, {ends[0]} -> {ends[1]}: {drop.length} in the queue, limit {drop.limit}"
+    ends = f"{remote_end(drop)} -> {local_end(drop)}"
+    return f"{drop.packet} dropped, {ends}: {drop.length} in the queue, limit {drop.limit}"
 
 
 TOOL = SummaryTool(
@@ -158,29 +101,26 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.17",
     tracing="the backlog of TCP listeners",
-    options=Options,
+    options=VersionOptions,
     build=build,
     drop_labels={"backlog": "handshakes at other limits", "drops": "drops"},
-    snapshot=snapshot,
+    snapshot=histograms_of("backlog", by_key=True),
     lines=EventLines(
-        records=drops,
+        records=events_of("drops", "time"),
+        record=Drop,
         columns=(
             Column("TIME", 8),
             Column("PACKET"),
-            Column("RADDR", key="remote", field="remote_address"),
-            Column("RPORT", key="remote_port"),
-            Column("LADDR", key="local", field="local_address"),
-            Column("LPORT", key="local_port"),
+            *ends_columns(remote_first=True),
             Column("LENGTH"),
             Column("LIMIT"),
         ),
-        record=Drop,
-        time="time",
         sentence=sentence,
     ),
     examples=(
         Example("tcpsynbl", "a line a drop, histograms when Ctrl-C ends it"),
         Example("tcpsynbl 10", "histograms every ten seconds"),
+        Example("tcpsynbl -6", "only connections over IPv6"),
         Example("tcpsynbl -T 1 5", "each second with the time, five times"),
     ),
 )

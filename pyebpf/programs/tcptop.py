@@ -8,12 +8,17 @@ Overhead: one map operation for each call that sends or receives over TCP, nothi
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyebpf import BPF, KernelObject, Struct, char, comm, field, pid, u32
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, joined_ends_columns
 from pyebpf.programs._transfers import Transfers
-from pyebpf.tool import Column, Example, Record, SocketOptions, SummaryTool, TaskOptions, dataclass, load_average
+from pyebpf.tool import Column, ConnectionOptions, Example, Record, SummaryTool, dataclass, flag, load_average, option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Flow(Struct):
@@ -34,42 +39,53 @@ class Traffic(Record):
     sent: int
     received: int
 
+    def by(self, order: str) -> int:
+        """The bytes that an order goes by: "all", "sent" or "received"."""
+        return self.sent + self.received if order == "all" else int(getattr(self, order))
+
 
 @dataclass(frozen=True)
-class Options(SocketOptions, TaskOptions):
-    """Options: which connections to show."""
+class Options(ConnectionOptions):
+    """Options: which connections to show, and how."""
+
+    sort: str = option(
+        "-s", "--sort", default="all", choices=("all", "sent", "received"), help="the bytes that order the rows"
+    )
+    no_summary: bool = flag("-S", "--nosummary", help="leave the load average out", output_only=True)
 
 
 def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks, sockets = Transfers(IPPROTO_TCP), TaskFilter(options), SocketFilter(options)
-    sent = bpf.counter(key=Flow, name="sent")
-    received = bpf.counter(key=Flow, name="received")
 
-    def on_sent(sk: KernelObject, size: int) -> None:
-        if tasks.wanted():
-            ends = endpoints(sk)
-            if sockets.wanted(ends):
-                sent[Flow(pid=pid(), comm=comm(), ends=ends)].add(size)
+    def counting(name: str) -> Callable[[KernelObject, int], None]:
+        flows = bpf.counter(key=Flow, name=name)
 
-    def on_received(sk: KernelObject, size: int) -> None:
-        if tasks.wanted():
-            ends = endpoints(sk)
-            if sockets.wanted(ends):
-                received[Flow(pid=pid(), comm=comm(), ends=ends)].add(size)
+        def count(sk: KernelObject, size: int) -> None:
+            if tasks.wanted():
+                ends = endpoints(sk)
+                if sockets.wanted(ends):
+                    flows[Flow(pid=pid(), comm=comm(), ends=ends)].add(size)
 
-    bpf.sent, bpf.received = on_sent, on_received
+        return count
+
+    bpf.sent, bpf.received = counting("sent"), counting("received")
     return bpf
 
 
-def snapshot(bpf: BPF, options: Options) -> list[Traffic]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: BPF, options: Options) -> list[Traffic]:
     """The interval's traffic, the most first."""
     sent, received = dict(bpf["sent"].interval()), dict(bpf["received"].interval())
     rows = [
         Traffic(flow.pid, flow.comm, flow.ends, sent.get(flow, 0), received.get(flow, 0))
         for flow in {**sent, **received}
     ]
-    return sorted(rows, key=lambda row: (-row.sent - row.received, row.pid, row.ends.local_port))
+    return sorted(rows, key=lambda row: (-row.by(options.sort), row.pid, row.ends.local_port))
+
+
+def heading(bpf: BPF, options: Options) -> str | None:
+    """The load average."""
+    return None if options.no_summary else load_average(bpf, options)
 
 
 TOOL = SummaryTool(
@@ -83,7 +99,7 @@ TOOL = SummaryTool(
     snapshot=snapshot,
     record=Traffic,
     screen=True,
-    heading=load_average,
+    heading=heading,
     columns=(
         Column("PID", 7),
         Column("COMM", 12),
@@ -95,6 +111,7 @@ TOOL = SummaryTool(
         Example("tcptop", "a screen each second"),
         Example("tcptop -C 5", "every five seconds, one below the other"),
         Example("tcptop -L 443 -r 40", "of this local port, 40 rows"),
+        Example("tcptop -s received -S", "who receives most on top, no load average"),
         Example("tcptop --json 1 10", "ten seconds, an object a connection"),
     ),
 )

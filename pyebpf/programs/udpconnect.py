@@ -9,29 +9,22 @@ Overhead: two probes for each connect(2) of any socket, nothing for packets.
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, TcpState, char, comm, field, now, pid, u32, u64
+from pyebpf import BPF, TcpState, comm, now, pid
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_UDP
-from pyebpf.tool import Column, EventTool, Example, SocketOptions, TaskOptions, dataclass, events_of
+from pyebpf.tasks import TaskEvent
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, events_of
 
 
-class Connect(Struct):
+class Connect(TaskEvent):
     """A socket that was connected; time in nanoseconds of time.monotonic_ns()'s clock."""
 
-    time: u64
-    pid: u32
-    comm: str = field(char[16])
     ends: Endpoints
 
 
-@dataclass(frozen=True)
-class Options(SocketOptions, TaskOptions):
-    """Options: which calls to report."""
-
-
-def build(options: Options) -> BPF:
+def build(options: ConnectionOptions) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
     bpf, tasks, sockets = BPF(), TaskFilter(options), SocketFilter(options)
     connects = bpf.ringbuf(Connect)
@@ -57,12 +50,11 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.20",
     tracing="UDP connections",
-    options=Options,
+    options=ConnectionOptions,
     build=build,
     drop_labels={"connects": "connections"},
     records=events_of("connects", "time"),
     record=Connect,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),

@@ -9,54 +9,25 @@ Overhead: one or two map operations for each call that sends or receives over UD
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyebpf import BPF, KernelObject, Struct, TcpState, char, comm, field, now, pid, u32, u64
+from pyebpf import BPF, KernelObject, TcpState, comm, now, pid, u64
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_UDP
 from pyebpf.programs._transfers import Transfers
-from pyebpf.tool import (
-    Column,
-    EventTool,
-    Example,
-    SocketOptions,
-    Stop,
-    TaskOptions,
-    dataclass,
-    ends_columns,
-    events,
-    monotonic_time,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tasks import Lifespan
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns, events_of, lifespan_column
 
 
-class Connection(Struct):
+class Connection(Lifespan):
     """A connection that ended: bytes, and times in nanoseconds of time.monotonic_ns()'s clock."""
 
-    began: u64
-    ended: u64
     sent: u64
     received: u64
-    pid: u32
-    comm: str = field(char[16])
     ends: Endpoints
 
-    @property
-    def lifespan(self) -> int:
-        """Nanoseconds from beginning to end."""
-        return self.ended - self.began
 
-
-@dataclass(frozen=True)
-class Options(SocketOptions, TaskOptions):
-    """Options: which connections to report."""
-
-
-def build(options: Options) -> BPF:
+def build(options: ConnectionOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks, sockets = Transfers(IPPROTO_UDP), TaskFilter(options), SocketFilter(options)
     open_ones = bpf.hash(key=u64, value=Connection, size=65_536, name="open_ones")
@@ -108,32 +79,24 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def connections(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Connection]:
-    """Connections as they end."""
-    for found in events(bpf["connections"], stop):
-        found.began, found.ended = monotonic_time(found.began), monotonic_time(found.ended)
-        yield found
-
-
 TOOL = EventTool(
     name="udplife",
     doc=__doc__,
     tracing="UDP connections",
-    options=Options,
+    options=ConnectionOptions,
     build=build,
     drop_labels={"open_ones": "connections under way", "connections": "connections"},
-    records=connections,
+    records=events_of("connections", "began", "ended"),
     # What a connection sends while the probes are attached one by one is not counted.
     reset=lambda bpf: bpf["open_ones"].clear(),
     record=Connection,
-    time="ended",
     columns=(
         Column("PID", 7),
         Column("COMM", 10),
         *ends_columns(),
         Column("TX_B", 6, ">", key="sent", field="sent_bytes"),
         Column("RX_B", 6, ">", key="received", field="received_bytes"),
-        Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns", drawn=True),
+        lifespan_column(),
     ),
     examples=(
         Example("udplife", "every connection that ends"),

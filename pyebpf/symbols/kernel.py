@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import re
 import time
-from bisect import bisect_left, bisect_right
 from fnmatch import translate
 from functools import cached_property
-from operator import itemgetter
 from typing import NamedTuple
 
+from pyebpf.symbols.address_index import DIGITS, PADDING, AddressIndex, name_of
 from pyebpf.symbols.frame import Frame
 
 KERNEL = "kernel"
 #: Types of symbols that are functions.
 FUNCTIONS = b"tTwW"
-# Space before a function for instructions that the kernel patches in: CONFIG_CALL_PADDING makes 50,000 symbols of it.
-_PADDING = b"__pfx_"
 # Symbols have no size; what lies further behind one than any function is long belongs to something else.
 _LONGEST = 1 << 20
 _LOWEST = 1 << 32  # below are offsets of per-CPU variables
 _READ_AGAIN = 5.0  # seconds
-_DIGITS = 16  # of an address
-_ADDRESS = itemgetter(slice(_DIGITS))
+#: A line whose address is not all zeros.
+_ADDRESS = re.compile(rb"^0{0,15}[1-9a-f]", re.MULTILINE)
 
 
 def read_kallsyms() -> bytes:
@@ -78,7 +75,7 @@ class KernelSymbols:
             # As in ffffffff81000000 T _stext, with a tab and [module] behind the name of a module's.
             address, _, rest = line.partition(b" ")
             name, _, module = rest[2:].partition(b"\t")
-            if name and not name.startswith(_PADDING):
+            if name and not name.startswith(PADDING):
                 found.append((address, rest[0], name, module.strip(b"[]")))
         return found
 
@@ -89,7 +86,7 @@ class KernelSymbols:
             if shortage := _shortage():
                 return f"/proc/kallsyms cannot be read: {shortage}"
             return "this kernel does not list its symbols: there is no readable /proc/kallsyms (CONFIG_KALLSYMS)"
-        if any(address.strip(b"0") for address, _, _, _ in self._lines):
+        if _ADDRESS.search(self._text):
             return ""
         level = _setting("/proc/sys/kernel/kptr_restrict")
         remedy = "set the sysctl kernel.kptr_restrict to 1 or 0" if level == "2" else "run as root, or with CAP_SYSLOG"
@@ -134,9 +131,8 @@ class KernelSymbols:
     # Addresses ------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _by_address(self) -> list[bytes]:
-        """Lines of the file, by address: few are asked for, and making something of each takes ten times as long."""
-        return sorted(self._text.splitlines(), key=_ADDRESS)
+    def _by_address(self) -> AddressIndex:
+        return AddressIndex(self._text)
 
     def read(self) -> None:
         """Read the file, if that has not been done."""
@@ -158,20 +154,13 @@ class KernelSymbols:
         return frame
 
     def _resolve(self, address: int) -> Frame:
-        lines = self._by_address
-        index = bisect_right(lines, b"%016x" % address, key=_ADDRESS) - 1
-        while index >= 0 and _name(lines[index]).startswith(_PADDING):
-            index -= 1
-        start = lines[index][:_DIGITS] if index >= 0 else b"0"
-        offset = address - int(start, 16)
-        if not 0 <= offset < _LONGEST or address - offset < _LOWEST:
+        line = self._by_address.at(address)
+        offset = address - int(line[:DIGITS], 16) if line is not None else address
+        if line is None or not 0 <= offset < _LONGEST or address - offset < _LOWEST:
             return Frame("", address, "", address)
-        # Of several names for one address, the first: the kernel's own choice when it prints a stack.
-        first = bisect_left(lines, start, key=_ADDRESS)
-        line = next(line for line in lines[first : index + 1] if not _name(line).startswith(_PADDING))
-        if line[_DIGITS + 1] not in FUNCTIONS:  # data ends a function
+        if line[DIGITS + 1] not in FUNCTIONS:  # data ends a function
             return Frame("", address, "", address)
-        name, _, module = _name(line).decode(errors="surrogateescape").partition("\t")
+        name, _, module = name_of(line).decode(errors="surrogateescape").partition("\t")
         return Frame(name, offset, module.strip("[]") or KERNEL, address)
 
     def refresh(self) -> None:
@@ -180,11 +169,6 @@ class KernelSymbols:
             for name in ("_text", "_lines", "_by_name", "_by_address", "hidden"):
                 self.__dict__.pop(name, None)
             self._frames = {address: frame for address, frame in self._frames.items() if frame.name}
-
-
-def _name(line: bytes) -> bytes:
-    """The name of a line, with a tab and [module] behind that of a module's."""
-    return line[_DIGITS + 3 :]
 
 
 def _shortage() -> str:

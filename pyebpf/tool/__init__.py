@@ -38,7 +38,7 @@ folded lines, a flame graph or a file for another profiler:
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from pyebpf.dataclass import dataclass, field, fields
 from pyebpf.errors import InvalidValue
@@ -46,12 +46,17 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
 from pyebpf.output.stacks import SLOT, Stack, StackPart
-from pyebpf.stop import Stop, events, events_of, monotonic_time
-from pyebpf.tool.columns import ends_columns
+from pyebpf.stop import Stop, events, events_of, last_time, monotonic_time
+from pyebpf.tool.columns import elapsed_column, ends_columns, lifespan_column, result_column
+from pyebpf.tool.modes import EventMode, SummaryMode
 from pyebpf.tool.options import (
+    CallOptions,
+    ConnectionOptions,
     DeviceOptions,
+    NoOptions,
     SocketOptions,
     TaskOptions,
+    VersionOptions,
     argument,
     buffer_size,
     cgroup_option,
@@ -65,6 +70,7 @@ from pyebpf.tool.options import (
     netns_option,
     option,
     pid_option,
+    ports_option,
     tid_option,
     time_unit,
     uid_option,
@@ -72,15 +78,16 @@ from pyebpf.tool.options import (
 from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.signature import described_open, has_field
-from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, counts_of, histograms_of, load_average
+from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, CountsOf, counts_of, histograms_of, load_average
+from pyebpf.tool.tracer import Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from types import TracebackType
     from typing import TypeAlias
 
     from pyebpf.output.flamegraph import Palette
+    from pyebpf.tool.modes import Mode
     from pyebpf.tool.options import Kind
 
     #: A tool whatever its options and records are.
@@ -91,14 +98,18 @@ __all__ = [
     "SLOT",
     "USER_STACK",
     "Bucket",
+    "CallOptions",
     "Column",
+    "ConnectionOptions",
     "Counted",
     "DeviceOptions",
     "EventLines",
+    "EventMode",
     "EventTool",
     "Events",
     "Example",
     "Histogram",
+    "NoOptions",
     "Reader",
     "Record",
     "Snapshot",
@@ -108,10 +119,12 @@ __all__ = [
     "StackTool",
     "Stacks",
     "Stop",
+    "SummaryMode",
     "SummaryTool",
     "TaskOptions",
     "Tool",
     "Tracer",
+    "VersionOptions",
     "argument",
     "buffer_size",
     "cgroup_option",
@@ -119,6 +132,7 @@ __all__ = [
     "counts_of",
     "dataclass",
     "devices_option",
+    "elapsed_column",
     "ends_columns",
     "events",
     "events_of",
@@ -126,83 +140,19 @@ __all__ = [
     "flag",
     "histograms_of",
     "interface_option",
+    "lifespan_column",
     "load_average",
     "milliseconds_option",
     "monotonic_time",
     "netns_option",
     "option",
     "pid_option",
+    "ports_option",
+    "result_column",
     "tid_option",
     "time_unit",
     "uid_option",
 ]
-
-
-class Choice(Protocol):
-    """The candidate that a probe's request took, and those before it, each with the reason against it."""
-
-    @property
-    def probe(self) -> str:
-        """The probe's name."""
-
-    @property
-    def candidate(self) -> str:
-        """The candidate."""
-
-    @property
-    def rejected(self) -> Sequence[tuple[str, str]]:
-        """Candidates that would have been better, with reasons."""
-
-
-class Tracer(Protocol):
-    """The result of a tool's `build`: `BPF` is one. Entering it compiles, loads and attaches; leaving detaches.
-
-    A class of your own inherits from this; what it does not define says nothing.
-    """
-
-    #: Called with a line of text where attaching or detaching takes seconds.
-    progress: Callable[[str], None] | None = None
-    #: Called when all is loaded and nothing attached yet: what it raises ends the start.
-    before_attaching: Callable[[], None] | None = None
-
-    def __enter__(self) -> object: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> object: ...
-
-    @property
-    def dropped(self) -> Mapping[str, int]:
-        """Numbers of events dropped so far, by reason."""
-        return {}
-
-    @property
-    def attachments(self) -> Iterable[str]:
-        """A line for each attachment: which was chosen and why."""
-        return ()
-
-    @property
-    def choices(self) -> Iterable[Choice]:
-        """The candidate that each request took, and why not those before it."""
-        return ()
-
-    @property
-    def warnings(self) -> Iterable[str]:
-        """Lines on what was asked for and is not there, where the rest was attached."""
-        return ()
-
-    def check_exists(self, named: Iterable[tuple[str, Kind, int]]) -> None:
-        """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""
-
-    def resize_buffers(self, size: int) -> None:
-        """Give each buffer of events `size` bytes, a power of two; before anything is loaded."""
-
-    def buffer_sizes(self) -> Iterable[int]:
-        """Bytes of each buffer of events."""
-        return ()
-
-    def listing(self) -> str:
-        """The compiled programs as text, without loading them."""
 
 
 Built = TypeVar("Built", bound=Tracer)
@@ -234,9 +184,9 @@ class Tool(Generic[P, Options, Built]):
     those of its records, none for histograms; `record` is the records' class, which tells the types of what the
     columns print (`pyebpf schema`); `section` is the book's, where there is one. `drop_labels`
     names the entries of each map, for the line that says what was dropped: the maps' own names mean nothing to a user.
-    `modes` are tools that take this one's place where an option is given, by the option's field: counts in place of
-    lines, say. They have the same options; name, help and examples are this tool's. `reset` drops what the maps hold
-    when all is attached: of what began meanwhile, some probes have seen a part.
+    `modes` take this tool's place where an option is given, by the option's field: counts in place of lines, say. A
+    `SummaryMode` or an `EventMode` has the rest from this tool, a tool has the same options. `reset` drops what the
+    maps hold when all is attached: of what began meanwhile, some probes have seen a part.
     """
 
     name: str
@@ -249,7 +199,7 @@ class Tool(Generic[P, Options, Built]):
     record: type | None = None
     examples: tuple[Example, ...] = ()
     drop_labels: Mapping[str, str] = field(default_factory=dict)
-    modes: Mapping[str, AnyTool] = field(default_factory=dict)
+    modes: Mapping[str, Any] = field(default_factory=dict)
     reset: Callable[[Built], object] | None = None
 
     def __post_init__(self) -> None:
@@ -258,9 +208,19 @@ class Tool(Generic[P, Options, Built]):
                 f"tool {self.name}: declare its options by `from pyebpf.tool import dataclass`: the standard library's "
                 "does not know option(...)"
             )
+        object.__setattr__(self, "modes", {name: self._mode_tool(mode) for name, mode in self.modes.items()})
         method = getattr(self, "open", None)
         if method is not None:
             object.__setattr__(self, "open", described_open(self, method))
+
+    def _mode_tool(self, mode: Mode | AnyTool) -> AnyTool:
+        """A mode as the tool that it is: its own parts, and the rest from this one."""
+        if isinstance(mode, Tool):
+            return mode
+        kind: Any = SummaryTool if isinstance(mode, SummaryMode) else EventTool
+        shared = {name: getattr(self, name) for name in ("name", "doc", "tracing", "options", "build", "drop_labels")}
+        made: AnyTool = kind(**shared, **{item.name: getattr(mode, item.name) for item in fields(mode)})
+        return made
 
     @property
     def summary(self) -> str:
@@ -273,7 +233,8 @@ class Tool(Generic[P, Options, Built]):
 
     def mode(self, options: Options) -> AnyTool:
         """The tool that runs with these options: this one, or the mode that one of them asks for."""
-        return next((tool for name, tool in self.modes.items() if getattr(options, name)), self)
+        found: AnyTool = next((tool for name, tool in self.modes.items() if getattr(options, name)), self)
+        return found
 
     def check(self, options: Options, *, command: bool = False) -> None:
         """Raise InvalidValue for an option out of its bounds, by its flag if it was given to a `command`."""
@@ -359,14 +320,18 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop.
 
     `time` is the attribute of a record that has the event's time, nanoseconds of time.monotonic_ns() (`monotonic_time`
-    makes it of what a probe's now() gave). Without it the time is that of reading. A column TIME shows it, and CSV and
-    JSON have it in any case. With `sentence` the text of a line is what it returns, below no heading and behind the
-    column TIME if there is one; CSV and JSON have the columns.
+    makes it of what a probe's now() gave), by default the last one that `events_of` was given; without it the time is
+    that of reading. A column TIME shows it, and CSV and JSON have it in any case. With `sentence` the text of a line is
+    what it returns, below no heading and behind the column TIME if there is one; CSV and JSON have the columns.
     """
 
     records: Callable[[Built, Options, Stop], Iterator[Yielded]]
     time: str = ""
     sentence: Callable[[Yielded], str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "time", self.time or last_time(self.records))
 
     def forget(self, tracer: Built, options: Options) -> None:
         super().forget(tracer, options)
@@ -399,13 +364,16 @@ class EventLines(Generic[Built, Options, Yielded]):
     time: str = ""
     sentence: Callable[[Yielded], str] | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time", self.time or last_time(self.records))
+
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     """A tool that prints what each interval counted: `snapshot` returns it, and begins the next interval.
 
     A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
-    other. `heading` gives the line above a summary in place of the time of day, `footer` lines below the last one; both
+    other. `heading` gives the line above a summary, None for none, `footer` lines below the last one; both
     are of text alone. `stacks` gives what the tool has found by stack, in `unit`: for folded lines, a flame graph or a
     file for another profiler, in place of summaries, at the end.
     """
@@ -413,7 +381,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     snapshot: Callable[[Built, Options], Iterable[Yielded]]
     lines: EventLines[Built, Options, Any] | None = None
     screen: bool = False
-    heading: Callable[[Built, Options], str] | None = None
+    heading: Callable[[Built, Options], str | None] | None = None
     footer: Callable[[Built, Options], Iterable[str]] | None = None
     stacks: Callable[[Built, Options], Iterable[Stack]] | None = None
     unit: str = "samples"
@@ -425,7 +393,10 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 
     def counted(self, tracer: Built, options: Options) -> Iterable[Yielded]:
         """The counts of the interval. Raises InvalidValue for what can't be printed as the tool is declared."""
-        return checked(self.name, self.snapshot(tracer, options), columns=bool(self.columns_for(options)))
+        found: Any = self.snapshot(tracer, options)
+        if self.screen and isinstance(self.snapshot, CountsOf):
+            found = self.snapshot.on_screen(found)
+        return checked(self.name, found, columns=bool(self.columns_for(options)))
 
     def forget(self, tracer: Built, options: Options) -> None:
         super().forget(tracer, options)

@@ -187,12 +187,16 @@ class TaskOptions:
 
 
 @dataclass(frozen=True)
-class SocketOptions:
-    """The options of a `SocketFilter`, for the options of a tool to inherit."""
+class CallOptions(TaskOptions):
+    """The options of a `CallFilter`, for the options of a tool to inherit."""
 
-    local_ports: tuple[int, ...] = ports_option("-L", "--localport", "local")
-    remote_ports: tuple[int, ...] = ports_option("-D", "--remoteport", "remote")
-    address: str | None = option("--address", metavar="ADDRESS", help="only this remote address or network")
+    failed: bool = failures_option("only failed calls")
+
+
+@dataclass(frozen=True)
+class VersionOptions:
+    """`-4` and `-6`, for the options of a tool to inherit."""
+
     ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
     ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
 
@@ -200,6 +204,33 @@ class SocketOptions:
     def version(self) -> int | None:
         """The only version of IP that is asked for, None for both."""
         return None if self.ipv4 == self.ipv6 else 4 if self.ipv4 else 6
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions of IP that are asked for."""
+        return (4, 6) if self.version is None else (self.version,)
+
+
+@dataclass(frozen=True)
+class _EndsOptions:
+    local_ports: tuple[int, ...] = ports_option("-L", "--localport", "local")
+    remote_ports: tuple[int, ...] = ports_option("-D", "--remoteport", "remote")
+    address: str | None = option("--address", metavar="ADDRESS", help="only this remote address or network")
+
+
+@dataclass(frozen=True)
+class SocketOptions(VersionOptions, _EndsOptions):
+    """The options of a `SocketFilter`, for the options of a tool to inherit."""
+
+
+@dataclass(frozen=True)
+class ConnectionOptions(SocketOptions, TaskOptions):
+    """The options of a `SocketFilter` and of a `TaskFilter`."""
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of a tool that has none."""
 
 
 @dataclass(frozen=True)

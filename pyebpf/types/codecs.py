@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from array import array
-from itertools import islice, repeat
-from struct import Struct as Packer
+from itertools import islice, repeat, starmap
+from operator import attrgetter
+from struct import Struct as Packer, error as bad_value
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.types import CharArray, IntType, Struct, StructType
+from pyebpf.types.tuples import TupleType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -43,18 +45,60 @@ def slot_decoder(kind: Type) -> Callable[[Buffer], list[Any]]:
 
 def encode_all(kind: Type, values: Collection[Any]) -> bytes:
     """Values laid end to end. Raises InvalidValue for the first that does not fit."""
-    if _is_plain(kind) and sys.byteorder == "little":
+    at_once = _encoder(kind)
+    if at_once is not None:
         try:
-            # In half the time of struct's pack, which makes a tuple of them first.
-            return array(kind.format, values).tobytes()
-        except (OverflowError, TypeError):
+            return at_once(values)
+        except (OverflowError, TypeError, bad_value):
             pass  # said in the type's own words below
     return b"".join(map(kind.encode, values))
 
 
+def in_first_slots(kind: Type, values: Collection[Any], slots: int) -> bytes:
+    """Each value in the first of so many slots of `slot_size` bytes, and zeros in the others."""
+    pack = Packer(f"{kind.size}s{slot_size(kind.size) * slots - kind.size}x").pack
+    return b"".join(starmap(pack, Packer(f"{kind.size}s").iter_unpack(encode_all(kind, values))))
+
+
+def _encoder(kind: Type) -> Callable[[Collection[Any]], bytes] | None:
+    """Function that encodes many values at once, or raises what struct and array do; None: each by itself."""
+    if isinstance(kind, IntType) and not kind.is_bool and sys.byteorder == "little":
+        # In half the time of struct's pack, which makes a tuple of them first.
+        code = kind.code
+        if not kind.big_endian:
+            return lambda values: array(code, values).tobytes()
+        return lambda values: _swapped(array(code, values)).tobytes()
+    if not isinstance(kind, StructType) or not all(map(_is_plain, (f.type for f in kind.fields))):
+        return None
+    pack = kind.packer.pack
+    if isinstance(kind, TupleType):
+        return lambda values: b"".join(starmap(pack, _of_classes(values, {tuple})))
+    names = [f.name for f in kind.fields]
+    if kind.cls is None or len(names) == 1:
+        return None  # attrgetter() of one name gives no tuple
+    only, parts = {kind.cls}, attrgetter(*names)
+    return lambda values: b"".join(starmap(pack, map(parts, _of_classes(values, only))))
+
+
+def _of_classes(values: Collection[Any], classes: set[type]) -> Collection[Any]:
+    """Return the values; TypeError if one is of another class."""
+    if not classes.issuperset(map(type, values)):
+        raise TypeError
+    return values
+
+
+def _swapped(numbers: array[int]) -> array[int]:
+    numbers.byteswap()
+    return numbers
+
+
 def _decoder(kind: Type, packer: Packer) -> Callable[[Buffer], list[Any]]:
-    if _is_plain(kind) and packer.size == kind.size and sys.byteorder == "little":
-        return lambda data: memoryview(data).cast(kind.format).tolist()  # type: ignore[call-overload]  # an integer's
+    if isinstance(kind, IntType) and packer.size == kind.size and sys.byteorder == "little":
+        code = kind.code
+        if _is_plain(kind):
+            return lambda data: memoryview(data).cast(code).tolist()  # type: ignore[call-overload]  # an integer's
+        if kind.big_endian:
+            return lambda data: _swapped(array(code, bytes(data))).tolist()
     iter_unpack, size, assemble = packer.iter_unpack, packer.size, assembler(kind)
     return lambda data: assemble(iter_unpack(data), len(data) // size)
 
@@ -63,10 +107,14 @@ def assembler(kind: Type) -> Assembler:
     """Function from unpacked tuples of plain values, and how many of them to take, to a list of Python values."""
     if _is_plain(kind):
         return lambda rows, count: [value for (value,) in islice(rows, count)]
+    if type(kind) is TupleType and all(map(_is_plain, kind.elements)):
+        return lambda rows, count: list(islice(rows, count))
     if isinstance(kind, StructType) and kind.cls is not None and kind.cls.__init__ is Struct.__init__:
         converters = [_converter(f.type) for f in kind.fields]
         if all(f.type.count == 1 for f in kind.fields):
             return _struct_assembler(kind.cls, tuple(f.name for f in kind.fields), converters)
+    if kind.count == 1 and (convert := _converter(kind)) is not None:
+        return lambda rows, count: [convert(value) for (value,) in islice(rows, count)]
     assemble = kind.assemble
     return lambda rows, count: [assemble(iter(plain)) for plain in islice(rows, count)]
 

@@ -43,8 +43,10 @@ class IntType(Type):
         self.is_bool = is_bool
         self.minimum = -(1 << 8 * size - 1) if signed else 0
         self.maximum = 1 if is_bool else (1 << 8 * size - signed) - 1
+        #: The letter of `struct`, `array` and `memoryview.cast` for its size and sign, in the machine's order.
+        self.code = _CODES[size] if signed else _CODES[size].upper()
         # Network order inside a little-endian record: unpacked as bytes, since `struct` has one order a format.
-        self.format = f"{size}s" if big_endian else _CODES[size] if signed else _CODES[size].upper()
+        self.format = f"{size}s" if big_endian else self.code
 
     def assemble(self, plain: Iterator[Any]) -> int:
         value = next(plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyebpf.btf import Btf, BtfBuilder, c_declaration, c_definition
+from pyebpf.btf.dump import c_dump
 from pyebpf.errors import BtfError
 
 
@@ -77,3 +78,28 @@ def test_prototypes_that_take_themselves_are_refused():
     proto = b.add_func_proto(0, [(f"a{n}", 1) for n in range(50)])
     with pytest.raises(BtfError, match="without end"):
         c_declaration(Btf(b.to_bytes()), proto)
+
+
+def test_types_without_a_name_are_dumped_where_they_are_used():
+    """With tabs, as libbpf does: bit-fields, arrays without a length, pointers to what is defined in place."""
+    b = BtfBuilder()
+    number = b.add_int("unsigned int", 4)
+    color = b.add_enum("", 4, [("RED", 0), ("BLUE", 2)])
+    inner = b.add_union("", 4, [("x", number, 0, 0), ("y", number, 0, 0)])
+    outer = b.add_struct(
+        "outer",
+        12,
+        [
+            ("", inner, 0, 0),
+            ("c", b.add_ptr(b.add_const(color)), 32, 0),
+            ("bits", number, 64, 3),
+            ("rest", b.add_array(number, number, 0), 96, 0),
+        ],
+    )
+    empty = b.add_struct("empty", 0, [])
+    btf = Btf(b.to_bytes())
+    assert c_dump(btf, outer) == (
+        "struct outer {\n\tunion {\n\t\tunsigned int x;\n\t\tunsigned int y;\n\t};\n"
+        "\tconst enum {\n\t\tRED = 0,\n\t\tBLUE = 2,\n\t} *c;\n\tunsigned int bits: 3;\n\tunsigned int rest[0];\n}"
+    )
+    assert c_dump(btf, empty) == "struct empty {}"

@@ -19,8 +19,6 @@ from tests.support.system_calls import NO_PROCESS, getpgid
 from tests.support.told import let
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.every_kernel
-
 EVENTS = 1009
 
 
@@ -31,6 +29,7 @@ class Asked(Struct):
     text: str = field(char[16])
 
 
+@pytest.mark.every_kernel
 def test_a_ring_buffer_that_overflows():
     """It keeps as many records as fit, the first ones; the others are lost, and room that was read is used again."""
     bpf = BPF()
@@ -54,6 +53,7 @@ def test_a_ring_buffer_that_overflows():
         assert [record.number for record in asked.poll()] == kept
 
 
+@pytest.mark.every_kernel
 @pytest.mark.parametrize("kind", ["hash", "percpu_hash"])
 def test_a_hash_that_is_full(kind):
     """Each way of writing counts what found no room, apart for each map; keys that are there are still counted."""
@@ -82,6 +82,7 @@ def test_a_hash_that_is_full(kind):
         assert len(counted) == len(assigned) == len(added) == size
 
 
+@pytest.mark.every_kernel
 def test_a_map_that_gives_up_old_entries_loses_none():
     """An LRU map makes room; nothing is counted as dropped."""
     bpf = BPF()
@@ -98,6 +99,7 @@ def test_a_map_that_gives_up_old_entries_loses_none():
         assert 0 < len(counts) <= 512
 
 
+@pytest.mark.every_kernel
 def test_an_aggregation_that_is_full():
     """Keys beyond `size` are counted; those that fit keep all their values."""
     size = 53
@@ -117,6 +119,7 @@ def test_an_aggregation_that_is_full():
         assert sum(histogram.total for histogram in sizes.values()) == 2 * size
 
 
+@pytest.mark.every_kernel
 def test_an_index_out_of_range():
     """An array's entry that does not exist is not written, and each time counted."""
     bpf = BPF()
@@ -148,6 +151,7 @@ def hole():
         del view
 
 
+@pytest.mark.every_kernel
 def test_a_program_that_is_entered_again(hole):
     """A program on page faults that faults itself: its own faults find it running, and are counted."""
     # Older kernels let a raw tracepoint's program be entered again, without end, and panic.

@@ -165,3 +165,24 @@ def test_a_process_that_has_ended(tmp_path):
             process.tell("work", SECONDS)
         found = shares(collect(0), tmp_path / "app.py")
     assert found["inner", "outer", "<module>"] > 0.5
+
+
+def test_a_process_that_becomes_python(tmp_path):
+    """A shell that calls exec(2) after the probes are attached, and Python that does so."""
+    path = tmp_path / "app.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    again = (
+        "import os, sys; print('done', flush=True); sys.stdin.buffer.raw.read(3); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    script = 'echo waits; read line; exec "$0" -c "$1" "$0" "$2"'
+    with (
+        told("/bin/sh", "-c", script, sys.executable, again, path) as process,
+        profile.open(pid=process.pid, python=True, user=True, frequency=FREQUENCY) as collect,
+    ):
+        assert process.answer() == "waits"
+        for _ in range(2):
+            process.tell("go")
+            collect(1.1)  # each second it looks for processes that run Python
+        process.tell("work", SECONDS)
+        found = shares(collect(0), path)
+    assert found["inner", "outer", "<module>"] > 0.9

@@ -12,9 +12,9 @@ from pyebpf.features import Features
 from pyebpf.runtime.host import host_target
 from tests.differential.bench import Bench, Compiled, compiled, packed, tried, unpacked
 
-#: How many; CI asks for 1,000. In an emulated machine, ten times slower, another kernel's verifier is what counts.
+#: How many; CI asks for 400. In an emulated machine, ten times slower, another kernel's verifier is what counts.
 PROGRAMS = int(
-    os.environ.get("PYEBPF_RANDOM_PROGRAMS", "1000" if "CI" in os.environ and "PYEBPF_VM" not in os.environ else "60")
+    os.environ.get("PYEBPF_RANDOM_PROGRAMS", "400" if "CI" in os.environ and "PYEBPF_VM" not in os.environ else "60")
 )
 FIRST = int(os.environ.get("PYEBPF_RANDOM_SEED", "0"))
 

@@ -78,6 +78,16 @@ def test_17_reads_under_their_disk(make_loop_device):
     assert list(rows.rows()[0]) == ["time", "disk", "unit", "low", "high", "count"]
 
 
+def test_one_disk(make_loop_device):
+    """--disk leaves out the other's requests."""
+    one, other = make_loop_device(), make_loop_device()
+    with biolatency.open(disk=one.name, by_disk=True) as snapshot:
+        one.read(READS)
+        other.read(WRITES)
+        found = {each.labels["disk"]: each.total for each in snapshot()}
+    assert found == {one.name: READS}
+
+
 def test_intervals_and_time(make_loop_device):
     """Each interval has its own requests, and the time of its end; `interval count` ends by itself."""
     disk = make_loop_device()

@@ -86,6 +86,34 @@ def test_latency_is_what_the_reader_saw(loop):
         assert request.time < ended
 
 
+def test_the_shortest_latency(loop):
+    """-m leaves out what took less: all of a minute, nothing of a nanosecond."""
+    with biosnoop.open(disk=loop.name, minimum=60_000) as none, biosnoop.open(disk=loop.name, minimum=1e-6) as requests:
+        loop.read(READS)
+        found = [r for r in requests.poll(1.0) if r.letter == "R"]
+        assert list(none.poll(0)) == []
+    assert len(found) == READS
+
+
+def test_the_pattern(loop):
+    """The first read is random, those behind it sequential; so again from the start."""
+    with (
+        running("biosnoop", "-P", "--json", "--disk", loop.name) as objects,
+        running("biosnoop", "-P", "--disk", loop.name) as text,
+    ):
+        with loop.opened() as read:
+            for number in [*range(READS)] * 2:
+                read(number * SIZE, SIZE)
+        for tool in (objects, text):
+            tool.stop()
+    expected = (["random"] + ["sequential"] * (READS - 1)) * 2
+    assert [each["pattern"] for each in objects.objects() if each["operation"] == "Read"] == expected
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == ["TIME", "COMM", "PID", "DISK", "T", "SECTOR", "BYTES", "P", "LAT(ms)"]
+    letters = [line.split()[-2] for line in lines if line.split()[-5] == "R"]
+    assert letters == [pattern[0].upper() for pattern in expected]
+
+
 def test_flushes(loop):
     """A flush has no sector and no bytes, and counts once."""
     with biosnoop.open(disk=loop.name) as requests:

@@ -70,3 +70,23 @@ def test_the_latency_is_what_the_reader_waited(loop):
     assert (row.count, row.direction) == (READS, "read")
     assert 0 < row.elapsed < waited
     assert row.average == row.elapsed / READS
+
+
+def test_one_process_and_the_order(loop):
+    """-p leaves out another's requests; -s puts on top what has the most bytes, most requests, or waited longest."""
+    mine = {"disk": loop.name, "pid": ME}
+    with (
+        biotop.open(**mine) as by_bytes,
+        biotop.open(sort="io", **mine) as by_requests,
+        biotop.open(sort="time", **mine) as by_time,
+    ):
+        loop.read(READS, size=SIZE)
+        loop.write(WRITES)
+        with subprocess.Popen([sys.executable, "-c", READ, loop.path, str(loop.size)], cwd=Path.cwd()) as reader:
+            assert reader.wait(PATIENCE) == 0
+        found = [snapshot() for snapshot in (by_bytes, by_requests, by_time)]
+    assert [(row.direction, row.count) for row in found[0]] == [("read", READS), ("write", WRITES)]
+    assert [(row.direction, row.count) for row in found[1]] == [("write", WRITES), ("read", READS)]
+    times = [row.elapsed for row in found[2]]
+    assert times == sorted(times, reverse=True)
+    assert len(times) == 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +45,7 @@ def test_reclaims_of_a_group(group, tmp_path):
     """Pages are those that had to go, latencies less than the reading; text and JSON agree; without --memcg none."""
     with (
         running("drsnoop", "--memcg", "--json", "--comm", "reads-much") as objects,
-        running("drsnoop", "--memcg", "--comm", "reads-much") as text,
+        running("drsnoop", "--memcg", "-U", "-n", "reads-much") as text,
         running("drsnoop", "--json", "--comm", "reads-much") as none,
     ):
         pid, took = read_much(group, tmp_path)
@@ -56,17 +58,21 @@ def test_reclaims_of_a_group(group, tmp_path):
     assert (SIZE - LIMIT) // mmap.PAGESIZE <= pages <= 2 * SIZE // mmap.PAGESIZE
     assert 0 < sum(each["latency_ns"] for each in found) < took
     heading, *lines = text.out.splitlines()
-    assert heading.split() == ["COMM", "PID", "LAT(ms)", "PAGES"]
-    assert [line.split()[:2] + line.split()[3:] for line in lines] == [
-        ["reads-much", str(pid), str(each["reclaimed_pages"])] for each in found
+    assert heading.split() == ["UID", "COMM", "PID", "LAT(ms)", "PAGES"]
+    assert [line.split()[:3] + line.split()[4:] for line in lines] == [
+        ["0", "reads-much", str(pid), str(each["reclaimed_pages"])] for each in found
     ]
-    assert all(float(line.split()[2]) <= took / 1e6 for line in lines)  # each tool has a clock reading of its own
+    assert all(float(line.split()[3]) <= took / 1e6 for line in lines)  # each tool has a clock reading of its own
     assert none.objects() == []
 
 
 def test_one_process(group, tmp_path):
     """Reclaims of others are left out; what is read within the limit needs none."""
-    with drsnoop.open(memcg=True, comm="somebody") as others, drsnoop.open(memcg=True, comm="reads-much") as reclaims:
+    with (
+        drsnoop.open(memcg=True, comm="somebody") as others,
+        drsnoop.open(memcg=True, tid=os.getpid()) as own,
+        drsnoop.open(memcg=True, comm="reads-much") as reclaims,
+    ):
         group.limit(LIMIT + SIZE * 2)
         read_much(group, tmp_path)
         assert not reclaims.poll(0.1)
@@ -74,3 +80,22 @@ def test_one_process(group, tmp_path):
         read_much(group, tmp_path)
         assert reclaims.poll(0.1)
         assert not others.poll(0)
+        assert not own.poll(0)
+
+
+def test_free_memory(group, tmp_path):
+    """-e has the memory that was free, as /proc/meminfo tells it, in bytes, and in text in KiB."""
+    needs("variable:vm_zone_stat")
+    ours = ("drsnoop", "--memcg", "-e", "-n", "reads-much")
+    with running(*ours, "--json") as objects, running(*ours) as text:
+        read_much(group, tmp_path)
+        meminfo = Path("/proc/meminfo").read_text()
+        for tool in (objects, text):
+            tool.stop()
+    free = int(meminfo.partition("MemFree:")[2].split()[0]) * 1024
+    found = [each["free_bytes"] for each in objects.objects()]
+    assert found
+    assert all(abs(each - free) < 2 * SIZE + (64 << 20) for each in found)
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == ["COMM", "PID", "LAT(ms)", "PAGES", "FREE(KB)"]
+    assert [int(line.split()[-1]) % (mmap.PAGESIZE // 1024) for line in lines] == [0] * len(found)

@@ -77,6 +77,23 @@ def test_arguments(script):
     assert "sh -c 'read x' x '' 'a b' 'it'\"'\"'s'" in quoted.out
 
 
+def test_the_parent_and_the_processor():
+    """The parent's name and the processor that the program began on; -M and -C print them."""
+    mine = ("execsnoop", "-P", str(os.getpid()), "-n", "sh")
+    processors = sorted(os.sched_getaffinity(0))
+    with running(*mine, "--json") as objects, running(*mine, "-M", "-C") as text:
+        for each in processors:
+            execute(SHELL, "-c", "read x", preexec_fn=lambda each=each: os.sched_setaffinity(0, {each}))
+        for tool in (objects, text):
+            tool.stop()
+    name = Path("/proc/self/comm").read_text().strip()
+    found = [(each["parent_comm"], each["cpu"]) for each in objects.objects()]
+    assert found == [(name, each) for each in processors]
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == ["PCOMM", "PID", "PARENT", "PPID", "CPU", "RET", "ARGS"]
+    assert [line[25:].split()[:3] for line in lines] == [[name, str(os.getpid()), str(each)] for each in processors]
+
+
 def test_a_program_by_its_descriptor():
     """execveat(2), which fexecve(3) calls."""
     with execsnoop.open(ppid=os.getpid()) as calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -52,6 +53,19 @@ def test_functions_of_one_process_of_two():
             one.tell(f"in negative {CALLS}")
             two.tell(f"in negative {LATER}")
             assert counted(snapshot) == {"negative": CALLS}
+
+
+def test_one_processor():
+    """-c counts what runs on that processor alone."""
+    needs("attach:uprobe")
+    first, *others = sorted(os.sched_getaffinity(0))
+    with Traced(binary("pie")) as traced, funccount.open(f"{binary('pie')}:many_19?", cpu=first) as snapshot:
+        os.sched_setaffinity(traced.pid, {first})
+        traced.tell(f"many {CALLS}")
+        if others:
+            os.sched_setaffinity(traced.pid, set(others))
+            traced.tell(f"many {LATER}")
+        assert set(counted(snapshot).values()) == {CALLS}
 
 
 def test_usdt_probes_by_pattern():

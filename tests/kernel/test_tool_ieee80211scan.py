@@ -35,7 +35,7 @@ def stack():
 @pytest.mark.machine(devices=("wifi",))
 def test_each_scan_starts_and_ends_once(stack):
     """7 scans of one channel, 3 of all that are broken off, and one that the driver refuses."""
-    options = ieee80211scan.Options()
+    options = ieee80211scan.NoOptions()
     stack.become("wlan0", wifi.STATION)
     with running("ieee80211scan") as text, ieee80211scan.build(options) as bpf, Stop() as stop:
         for _ in range(SCANS):
@@ -82,7 +82,7 @@ def test_a_channel_that_is_heard_has_a_line(stack):
     stack.become("wlan1", wifi.ADHOC)
     stack.join_ibss("wlan1", b"pyebpf", HEARD, beacon_interval=20)
     stack.become("wlan0", wifi.STATION)
-    options = ieee80211scan.Options()
+    options = ieee80211scan.NoOptions()
     with ieee80211scan.build(options) as bpf, Stop() as stop:
         for _ in range(5):
             stack.scan("wlan0", (HEARD, SILENT))

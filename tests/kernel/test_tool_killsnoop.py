@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -58,9 +59,9 @@ def sent(child):
 def test_each_signal(sent):
     """The number, name and target of each, and the error's name, as text and as JSON."""
     ours = ("killsnoop", "-p", str(os.getpid()))
-    with running(*ours, "--json") as objects, running(*ours) as text:
+    with running(*ours, "--json") as objects, running(*ours) as text, running(*ours, "-n") as by_name:
         made = sent()
-        for tool in (objects, text):
+        for tool in (objects, text, by_name):
             tool.stop()
     assert [error for *_, error in made] == [None, None, "ESRCH", "ESRCH", "EINVAL", None, "ESRCH", None, None]
     found = objects.objects()[: len(made)]
@@ -69,10 +70,29 @@ def test_each_signal(sent):
     assert [each["signal"] for each in found] == names
     assert {each["pid"] for each in found} == {os.getpid()}
     heading, *lines = text.out.splitlines()
-    assert heading.split() == ["PID", "COMM", "SIG", "TPID", "RESULT"]
-    assert [line.split()[-3:] for line in lines[: len(made)]] == [
+    assert heading.split() == ["PID", "COMM", "SIG", "TPID", "TCOMM", "RESULT"]
+    assert [[*line.split()[-4:-2], line.split()[-1]] for line in lines[: len(made)]] == [
         [str(int(number)), str(target), error or "Success"] for number, target, error in made
     ]
+    assert [line.split()[-4] for line in by_name.out.splitlines()[1 : len(made) + 1]] == names
+
+
+def test_the_name_of_the_target(sent, child):
+    """That of the thread which got the signal, also if it ends by it; none if none got it, or only asked."""
+    name = Path(f"/proc/{child}/comm").read_text().strip()
+    with killsnoop.open(pid=os.getpid()) as kills:
+        made = sent()
+        os.kill(child, signal.SIGKILL)
+        found = [each.target_comm for each in kills.poll(1)]
+    assert found == [name if number and not error else None for number, _, error in made] + [name]
+
+
+def test_kill_alone(sent):
+    """-k leaves out the calls that name a thread."""
+    with killsnoop.open(pid=os.getpid(), kill_only=True) as kills:
+        made = sent()
+        found = [(each.number, each.target, each.error) for each in kills.poll(1)]
+    assert found == [*made[:5], made[8]]
 
 
 def test_filters(sent, child):

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, pid, u64
+from pyebpf.errors import InvalidValue
 from pyebpf.programs import opensnoop
 from tests.support.command import running
 from tests.support.told import let, waiting
@@ -118,6 +119,26 @@ def test_filters(public):
     assert all("pene" in o["comm"] for o in by_name.objects())
     (own,) = [o for o in others.objects() if str(public) in o["path"]]
     assert (own["pid"], own["error"]) == (os.getpid(), "ENOENT")
+
+
+def test_flags(tmp_path):
+    """-f takes opens for writing alone, or those with a flag; O_RDONLY is the others' mode. No name is refused."""
+    path = tmp_path / "file"
+    path.touch()
+    made = [os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_RDWR, os.O_NONBLOCK, os.O_WRONLY | os.O_APPEND]
+    asked = [("O_WRONLY",), ("O_WRONLY", "O_RDWR"), ("O_RDONLY",), ("O_APPEND", "O_CREAT"), ("O_RDWR", "O_APPEND")]
+    with contextlib.ExitStack() as stack:
+        tools = [stack.enter_context(opensnoop.open(pid=os.getpid(), flags=each, extended=True)) for each in asked]
+        for flags in made:
+            os.close(os.open(path, flags))
+        found = [
+            # Python adds this one.
+            [made.index(call.flags & ~os.O_CLOEXEC) for call in tool.poll(1) if call.path == str(path)]
+            for tool in tools
+        ]
+    assert found == [[1, 4], [1, 2, 4], [0, 3], [1, 4], [2, 4]]
+    with pytest.raises(InvalidValue, match="'O_NOTHING' is no flag"):
+        opensnoop.Options(flags=("O_NOTHING",))
 
 
 def test_one_thread(tmp_path):

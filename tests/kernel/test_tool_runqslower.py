@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -53,17 +54,20 @@ def test_a_line_for_a_long_wait(processor):
 
 
 def test_one_process_or_thread(processor):
-    """-p and -t leave out all others; what was waiting before, or is no number, is no line."""
+    """-p, -t and --comm leave out all others; what was waiting before, or is no number, is no line."""
     with python(HOG, processor, SECONDS, **PIPES) as hog:
         waiter = int(hog.stdout.readline())
         with (
             runqslower.open(min_us=60_000, pid=waiter) as of_process,
             runqslower.open(min_us=60_000, tid=waiter) as of_thread,
             runqslower.open(min_us=60_000, pid=hog.pid) as of_hog,
+            runqslower.open(min_us=60_000, comm=Path(f"/proc/{waiter}/comm").read_text().strip()) as by_name,
+            runqslower.open(min_us=60_000, comm="of-no-thread") as by_other,
         ):
             hog.communicate("\n")
             assert {wait.tid for wait in of_process.poll(0)} == {waiter}
             assert {wait.tid for wait in of_thread.poll(0)} == {waiter}
-            assert of_hog.poll(0) == []
+            assert of_hog.poll(0) == by_other.poll(0) == []
+            assert waiter in {wait.tid for wait in by_name.poll(0)}
     done = pyebpf("runqslower", "soon")
     assert (done.returncode, done.stdout) == (2, "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pyebpf.errors import InvalidValue, NotFound
@@ -84,6 +86,18 @@ def test_two_processes_and_all(program, walker):
         assert by_way(of_two(0)) == {"one_way": ONE, "other_way": OTHER}
         counts = {stack.pid: stack.count for stack in of_all(0) if stack.user is None}
     assert (counts[walker.pid], counts[another.pid]) == (ONE, OTHER)
+
+
+def test_one_processor(walker):
+    """-c counts what happens on that processor alone."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    with stackcount.open(TRACEPOINT, pid=walker.pid, cpu=first) as collect:
+        os.sched_setaffinity(walker.pid, {first})
+        walker.tell(ONE, 0)
+        if others:
+            os.sched_setaffinity(walker.pid, set(others))
+            walker.tell(0, OTHER)
+        assert by_way(collect(0)) == {"one_way": ONE}
 
 
 def test_a_function_of_a_program(program, walker):

@@ -84,6 +84,21 @@ def test_each_call(calls, tmp_path):
     assert mine(shown, tmp_path) == [(path, *numbers[error]) for path, _, error in made]
 
 
+def test_the_name_of_the_call(calls, tmp_path):
+    """statfs(2), statx(2), and where there are stat(2) and lstat(2), by their own names; -s prints them."""
+    ours = ("statsnoop", "-p", str(os.getpid()))
+    with running(*ours, "--json") as objects, running(*ours, "-s") as text:
+        calls()
+        for tool in (objects, text):
+            tool.stop()
+    found = [(each["path"], each["syscall"]) for each in objects.objects()]
+    names = [name for _, name in mine(found, tmp_path)]
+    assert names[5:] == ["statfs"] * 2 + ["statx"] * 2 + [name for name in ("stat", "lstat")[: len(OLD)] for _ in "12"]
+    heading, *lines = text.out.splitlines()
+    assert heading.split() == ["PID", "COMM", "FD", "ERR", "SYSCALL", "PATH"]
+    assert [name for _, name in mine([line.split()[:-3:-1] for line in lines], tmp_path)] == names
+
+
 def test_failures(calls, tmp_path):
     """-x keeps those that failed."""
     with statsnoop.open(pid=os.getpid(), failed=True) as failures:

@@ -204,6 +204,15 @@ def test_one_error_of_one_call(caller):
     assert rows(caller, tid=caller.pid, syscall=("getpgid",), failed=True) == {"getpgid": FAILURES}
 
 
+def test_children_of_a_process(caller):
+    """-c counts the calls of a process's children alone."""
+    with syscount.open(ppid=os.getpid(), top=100) as children, syscount.open(ppid=caller.pid, top=100) as none:
+        caller.go()
+        found = {row.name: row.count for row in children()}
+        assert none() == []
+    assert (found["getppid"], found["getpgid"]) == (CALLS, FAILURES)
+
+
 def test_calls_of_a_control_group(caller):
     """The caller's own group has its calls, an empty one none."""
     with cgroup() as group:

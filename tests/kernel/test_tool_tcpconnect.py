@@ -12,6 +12,7 @@ from collections import Counter
 
 import pytest
 
+from pyebpf.output.columns import Row
 from pyebpf.programs import tcpaccept, tcpconnect
 from tests.support import tcp_opens
 from tests.support.command import running
@@ -86,6 +87,31 @@ def test_counts(space):
     found = tool.objects()
     assert {(r["local_address"], r["remote_address"], r["remote_port"]): r["count"] for r in found} == expected
     assert [r["count"] for r in found] == sorted(expected.values())
+
+
+def test_users_and_source_ports():
+    """-U has the user of each open in a column of its own; -c -s counts by local port, which no two opens share."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with (
+            tcpconnect.open(remote_ports=(port,), print_uid=True) as connects,
+            tcpconnect.open(remote_ports=(port,), counts=True, source_port=True) as counts,
+            contextlib.ExitStack() as clients,
+        ):
+            for user in (1009, 0):
+                os.setresuid(user, -1, -1)
+                clients.enter_context(socket.create_connection(listener.getsockname()))
+            found = [next(connects), next(connects)]
+            rows = counts()
+    assert [each.uid for each in found] == [1009, 0]
+    assert {(row.ends.local_port, row.count) for row in rows} == {(each.ends.local_port, 1) for each in found}
+    printed = Row(tcpconnect.columns(tcpconnect.Options(print_uid=True)))
+    assert printed.header().split()[:3] == ["TIME", "UID", "PID"]
+    assert printed.line(found[0]).split()[1:3] == ["1009", str(os.getpid())]
+    assert len(printed.header()) <= 88
+    counted = Row(tcpconnect.count_columns(tcpconnect.Options(counts=True, source_port=True)))
+    assert counted.header().split() == ["LADDR", "LPORT", "RADDR", "RPORT", "CONNECTS"]
+    assert [counted.object(row)["local_port"] for row in rows] == [row.ends.local_port for row in rows]
 
 
 def test_each_accept(space):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from collections import Counter
 
 import pytest
 
@@ -63,6 +64,17 @@ def test_each_segment(lose, version):
     )
     mine = [line.split() for line in lines if here in line]
     assert [line[2:] for line in mine] == [[version, here, f"{r['kind']}>", there, r["state"]] for r in found]
+
+
+def test_what_acknowledgements_ask_for(lose):
+    """It is no tail loss probe, though one is due at that time: those are as many as the kernel says."""
+    with running("tcpretrans", "--json") as tool:
+        told = lose("fast")
+        tool.stop()
+    kinds = Counter(record["kind"] for record in of(told, tool))
+    assert kinds["L"] <= told["probes"]
+    assert kinds.total() == told["again"]
+    assert kinds["R"] > 5
 
 
 def test_an_answer_to_a_syn(lose):

@@ -66,6 +66,22 @@ def test_connections_of_both_families_to_one_listener_count_once():
     assert histogram.total == 5
 
 
+def test_versions():
+    """-4 and -6: connections over one of them alone, also to a socket of IPv6 that takes both."""
+    with (
+        socket.create_server(("::", 0), family=socket.AF_INET6, backlog=79, dualstack_ipv6=True) as server,
+        contextlib.ExitStack() as clients,
+        tcpsynbl.open(ipv4=True) as four,
+        tcpsynbl.open(ipv6=True) as six,
+    ):
+        port = server.getsockname()[1]
+        for address in ["127.0.0.1"] * 3 + ["::1"] * 2:
+            clients.enter_context(socket.create_connection((address, port), timeout=PATIENCE))
+        await_queue(server, 5)
+        found = [[each for each in snapshot() if each.labels == {"backlog limit": 79}] for snapshot in (four, six)]
+    assert [[histogram.total for histogram in each] for each in found] == [[3], [2]]
+
+
 @pytest.mark.machine(modules=("tun",))
 def test_a_connection_that_finds_the_queue_full_is_dropped(make_namespace):
     """Two complete, then two that were let in while there was room: the queue takes a third, and drops the last.

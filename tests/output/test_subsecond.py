@@ -74,23 +74,35 @@ def test_the_page_has_the_data():
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
 
 
+def in_chromium(page, folder):
+    """A page's elements after its script has run."""
+    needs("browser:chromium")
+    path = folder / "map.html"
+    path.write_text(page)
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile"]
+    command += ["--dump-dom", path.as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
 def test_in_a_browser(tmp_path):
     """Chromium draws a range that the keys choose: its functions with their samples, and the command."""
-    needs("browser:chromium")
     keys = ["ArrowUp", "ArrowUp", "Enter", "ArrowRight", "ArrowRight", "ArrowLeft", *["ArrowUp"] * 48, "Enter"]
     press = f"""for (const key of {json.dumps(keys)}) map.dispatchEvent(new KeyboardEvent("keydown", {{key}}));"""
-    path = tmp_path / "map.html"
     page = subsecond_page(STACKS, START, title="A title", command="pyebpf show x --svg o")
-    path.write_text(page.replace("</script>", f"{press}</script>"))
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
-    run = subprocess.run(
-        [*command, "--dump-dom", path.as_uri()], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "pyebpf show x --svg o --from 0.02 --to 2.00</code>" in run.stdout
-    assert "0.02 to 2.00 s: 14 samples" in run.stdout
-    assert re.findall(r'aria-label="([^"]*) \((\d+) samples, ([\d.]+)%\)"', run.stdout) == [
+    drawn = in_chromium(page.replace("</script>", f"{press}</script>"), tmp_path)
+    assert "pyebpf show x --svg o --from 0.02 --to 2.00</code>" in drawn
+    assert "0.02 to 2.00 s: 14 samples" in drawn
+    assert re.findall(r'aria-label="([^"]*) \((\d+) samples, ([\d.]+)%\)"', drawn) == [
         ("all", "14", "100.00"),
         ("prog", "14", "100.00"),
         ("early", "2", "14.29"),
         ("late&lt;/script&gt;", "12", "85.71"),
     ]
+
+
+def test_an_hour_in_a_browser(tmp_path):
+    """With samples in each of its 180,000 slots: more than a function of JavaScript takes arguments."""
+    slots = 3600 * 50
+    drawn = in_chromium(subsecond_page([stack("f", *((slot, 1) for slot in range(slots)))], START, title="T"), tmp_path)
+    assert "everything: 180,000 samples" in drawn
+    assert 'aria-label="f (180,000 samples, 100.00%)"' in drawn

@@ -21,6 +21,7 @@ PACKAGES = [
     "pyebpf.in_flight",
     "pyebpf.packet",
     "pyebpf.python_stacks",
+    "pyebpf.tasks",
 ]
 PACKAGES += [
     f"pyebpf.{each.parent.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,9 @@ from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_parameters_stand_in_attach_points() -> None:
@@ -38,6 +42,29 @@ def test_cat_ends_at_its_limit(tmp_path) -> None:
     (tmp_path / "file").write_text("abcdef")
     script = Script(f'config = {{ max_cat_bytes = 3 }} BEGIN {{ cat("{tmp_path}/file"); }}')
     assert printed_by(script, lambda _: None) == "abc"
+
+
+def test_a_file_that_cannot_be_read_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """In bpftrace's words; nothing is printed."""
+    assert printed('BEGIN { cat("/nowhere"); print(1); }') == "1\n"
+    assert capsys.readouterr().err == "ERROR: failed to open file '/nowhere' (No such file or directory)\n"
+
+
+def test_a_header_stands_beside_the_script(tmp_path: Path) -> None:
+    """Its constants, structs and enums are the script's."""
+    (tmp_path / "own.h").write_text("#define LIMIT 5\nstruct pair { int a; int b; };\nenum color { RED = 3 };\n")
+    text = '#include "own.h"\nBEGIN { printf("%d %d %d", LIMIT, RED, sizeof(struct pair)); }'
+    script = Script(text, file=str(tmp_path / "script.bt"))
+    assert printed_by(script, lambda _: None) == "5 3 8"
+    assert script.kernel_changes(FakeTarget()) == []
+
+
+def test_a_header_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """The script goes on without it."""
+    script = Script('#include "none.h"\nBEGIN { print(1); }', file=str(tmp_path / "script.bt"))
+    (line,) = script.kernel_changes(FakeTarget())
+    assert "script.bt:1: none.h is left out: there is no such file beside this one" in line
+    assert printed_by(script, lambda _: None) == "1\n"
 
 
 def test_the_process_of_a_command_has_a_name() -> None:

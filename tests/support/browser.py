@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: Width and height of a document, in pixels.
+_SIZE = """{
+  const root = document.documentElement, isPicture = root.localName === "svg";
+  const size = isPicture ? [root.width.baseVal.value, root.height.baseVal.value] : [innerWidth, root.scrollHeight];
+  [Math.min(size[0], innerWidth), Math.min(size[1], innerHeight)]
+}"""
+
 
 class Browser:
     """A page of a browser: `open` an address, `run` JavaScript in it. `errors` are what its console told."""
@@ -113,5 +120,7 @@ class Browser:
             self._call("Input.dispatchKeyEvent", type=kind, key=key, **text)
 
     def picture(self, path: Path) -> None:
-        """Write a screenshot (PNG)."""
-        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+        """Write a screenshot (PNG) of as much of the window as the document takes."""
+        width, height = self.run(_SIZE)
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png", clip=clip)["data"]))

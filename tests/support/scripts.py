@@ -28,7 +28,11 @@ def printed(
 
 
 def printed_by(
-    script: Script, events: Callable[[Simulation], object], target: Target | None = None, *, json: bool = False
+    script: Script,
+    events: Callable[[Simulation], object] = lambda _: None,
+    target: Target | None = None,
+    *,
+    json: bool = False,
 ) -> str:
     """The same of a script that was made; with `json` as JSON."""
     printer = script.printer(json=json)

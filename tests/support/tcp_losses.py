@@ -2,7 +2,8 @@
 
 The other end's address goes away, and what is sent to it gets lost. Prints JSON: both ends, and the kernel's counters
 of what was sent again. Of the ways, `data` is a segment until it was sent five times more, `new` is more than the
-congestion window lets out, so that the tail loss probe is a new segment, and `synack` answers a SYN of nobody's.
+congestion window lets out, so that the tail loss probe is a new segment, and `synack` answers a SYN of nobody's. With
+`fast` each seventh segment gets lost, and most are sent again as soon as the other end asks for them.
 """
 
 from __future__ import annotations
@@ -58,6 +59,42 @@ def lose(way: str, version: str) -> list[Any]:
     return ends
 
 
+def lose_some(version: str) -> list[Any]:
+    """Send so that acknowledgements ask for what got lost, most of the time while a tail loss probe is due."""
+    from pyebpf import BPF, XDP_DROP, XDP_PASS, XdpContext, u64
+
+    bpf = BPF()
+    seen = bpf.array(value=u64, size=1)
+
+    @bpf.xdp("lo")
+    def drop(ctx: XdpContext) -> int:
+        if len(ctx.packet) > 1000:
+            seen[0] += 1
+            if seen[0] % 7 == 0:
+                return XDP_DROP
+        return XDP_PASS
+
+    source, address, family = ADDRESSES[version]
+    with (
+        socket.create_server((address.partition("/")[0], 0), family=family) as listener,
+        socket.socket(family) as client,
+    ):
+        client.bind((source, 0))
+        client.connect(listener.getsockname())
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        accepted, _ = listener.accept()
+        ends = [*client.getsockname()[:2], *client.getpeername()[:2]]
+        with accepted, bpf:
+            for _ in range(150):
+                for _ in range(4):
+                    client.sendall(bytes(1400))
+                time.sleep(0.002)
+            client.shutdown(socket.SHUT_WR)
+            while accepted.recv(1 << 16):
+                pass
+    return ends
+
+
 def syn(source: str, to: tuple[str, int]) -> bytes:
     """A SYN, whose checksum covers what IP's header has."""
     ends = socket.inet_aton(source) + socket.inet_aton(to[0])
@@ -86,7 +123,7 @@ def lose_an_answer() -> list[Any]:
 def main(way: str, version: str) -> None:
     """Lose something, and tell."""
     set_up()
-    ends = lose_an_answer() if way == "synack" else lose(way, version)
+    ends = lose_an_answer() if way == "synack" else lose_some(version) if way == "fast" else lose(way, version)
     told = {
         "ends": ends,
         "again": counters("snmp", "Tcp")["RetransSegs"],

@@ -63,6 +63,17 @@ def test_the_order_of_lines_does_not_matter():
     assert shown(shuffled, 0xFFFFFFFF81000104) == ("startup_64+0x104", "kernel")
 
 
+def test_lists_of_many_pieces():
+    """Each address has the same name whether the kernel's list is in order, or a third of it is not."""
+    names = {0xFFFFFFFF81000000 + 16 * number: f"function_{number}" for number in range(1009)}
+    lines = [b"%016x t %s" % (address, name.encode()) for address, name in names.items()]
+    ordered = KernelSymbols(b"\n".join(lines))
+    mixed = KernelSymbols(b"\n".join([*lines[:300], *lines[700:], *reversed(lines[300:700])]))
+    for address, name in names.items():
+        assert shown(ordered, address) == shown(mixed, address) == (f"{name}+0x0", "kernel")
+        assert shown(ordered, address + 15) == shown(mixed, address + 15) == (f"{name}+0xf", "kernel")
+
+
 def test_names(symbols):
     """Duplicates are all found, padding never; a pattern and a module choose."""
     assert [hex(s.address)[-5:] for s in symbols.find("type_show")] == ["00110", "00200", "01100"]

@@ -23,6 +23,7 @@ AGGREGATIONS = {
     "stats": (1, 1),
     "hist": (1, 2),
     "lhist": (4, 4),
+    "tseries": (3, 4),
 }
 _MAX_BITS = 5
 

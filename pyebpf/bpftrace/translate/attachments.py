@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
 from pyebpf.builder.context import ProgramContext
@@ -13,6 +14,7 @@ from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
 from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.specs.programs import LONGEST_NAME
+from pyebpf.types import Struct, u64
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -24,23 +26,21 @@ if TYPE_CHECKING:
     from pyebpf.module.body import Body
     from pyebpf.module.probe import AnyProbe
 
+#: The signal that a script may have a probe for.
+SIGNAL = "SIGUSR1"
 #: Nanoseconds of a unit of time; `hz` is a rate.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 #: Providers that a script is told about, with the reason or what to write instead.
 _INSTEAD = {
-    "iter": "an iterator of pyebpf's own language has the same entries: @bpf.iter",
-    "watchpoint": "in pyebpf's own language there is @bpf.breakpoint",
     "asyncwatchpoint": "in pyebpf's own language there is @bpf.breakpoint",
-    "bench": "leave it out",
     "test": "leave it out",
-    "self": "leave it out",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class TestRun(AttachSpec):
-    """Run by PROG_TEST_RUN from user space, before or after all others: `BEGIN` and `END`."""
+    """Run by PROG_TEST_RUN from user space: `BEGIN` and `END`, what a signal to this process runs, benchmarks."""
 
     event: str
 
@@ -81,6 +81,35 @@ def _run(module: Any, source: Source, point: AttachPoint, pid: int | None) -> An
     event = point.provider.upper()
     candidate = Candidate(event, (Attachment(ProgramType.RAW_TRACEPOINT, TestRun(event)),))
     return request_decorator(module, Request(event, (), (candidate,)))
+
+
+def _signal(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    if point.target != "signal" or point.function != SIGNAL:
+        raise source.error(f"{point.text}: the one probe of this kind is self:signal:{SIGNAL}", point)
+    return _by_hand(module, point, f"self:signal:{SIGNAL}")
+
+
+def _benchmark(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    return _by_hand(module, point, f"bench:{point.function}")
+
+
+def _by_hand(module: Any, point: AttachPoint, event: str) -> Any:
+    candidate = Candidate(event, (Attachment(ProgramType.RAW_TRACEPOINT, TestRun(event)),))
+    return request_decorator(module, Request(point.provider, (event,), (candidate,)))
+
+
+class _NoRecord(Struct):
+    """The record of an iterator that writes none."""
+
+    nothing: u64
+
+
+def _iterator(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    if point.pin:
+        raise source.error(f"{point.text}: iterators are not pinned: leave the file out", point)
+    attach = KernelIterator(point.function, _NoRecord.layout)
+    candidate = Candidate("iter", (Attachment(ProgramType.TRACING, attach),))
+    return request_decorator(module, Request("iter", (point.function,), (candidate,)))
 
 
 def _interval(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
@@ -214,6 +243,9 @@ _PROVIDERS: dict[str, Callable[[Any, Source, AttachPoint, int | None], Any]] = {
     "end": _run,
     "BEGIN": _run,
     "END": _run,
+    "self": _signal,
+    "bench": _benchmark,
+    "iter": _iterator,
     "interval": _interval,
     "profile": _profile,
     "tracepoint": _tracepoint,

@@ -8,20 +8,34 @@ from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage, Stored
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.module.body import Body
+from pyebpf.specs import MapSpec
+from pyebpf.types import U32, U64
+from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
     from pyebpf.bpftrace.translate.script import Script
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
+    from pyebpf.compiler import ir
     from pyebpf.errors import CompileError, Location
     from pyebpf.maps.for_each import ForEachLoop
 
 
 #: Probes that `-p` limits by a test: the others are limited by the kernel, or are of no process.
 _FILTERED = {"tracepoint", "rawtracepoint", "kprobe", "kretprobe", "fentry", "fexit"}
+
+
+#: The map of whether exit() was called, one u64.
+EXITED_MAP = ".exited"
+
+
+def exited(p: ProgramBuilder) -> ir.Value:
+    """The address of whether exit() was called."""
+    p.maps[EXITED_MAP] = MapSpec(EXITED_MAP, MapType.ARRAY, U32, U64, 1)
+    return p.b.emit(Op.MAP_VALUE, symbol=EXITED_MAP)
 
 
 class Scope:
@@ -37,6 +51,8 @@ class Scope:
         #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
         self.map_loops: list[ForEachLoop] = []
         self.bound: dict[str, tuple[Stored, ...]] = {}
+        #: Whether exit() is called.
+        self.exits = False
         #: Whether what is built is only asked about, in code that nothing comes to.
         self.asking = False
         #: The first place where a variable is read that nothing has been assigned to.
@@ -64,6 +80,8 @@ class ProbeBody(Body):
         self.probe = probe
         self.point = point
         self.name = name
+        #: Whether it calls exit(), as the build before found.
+        self.exits = False
 
     @property
     def where(self) -> Location:
@@ -75,6 +93,9 @@ class ProbeBody(Body):
 
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
+        if self.exits:  # and may run again before user space has heard of that
+            with p.b.if_(Compare(Relation.NE, p.b.load(exited(p), 0, 8), p.b.const(0))):
+                scope.leave()
         if self.script.pid is not None and self.point.provider in _FILTERED:
             with p.b.if_(Compare(Relation.NE, process_number(p).value, p.b.const(self.script.pid))):
                 scope.leave()
@@ -85,6 +106,7 @@ class ProbeBody(Body):
             run_block(scope, self.probe.body)
         if p.b.reachable:
             scope.leave()
+        self.exits = scope.exits
         if scope.unknown is not None and not scope.variables.changed and not self.script.maps.changed:
             # A variable may hold what comes of such a map: that is the cause, then.
             unassigned = self.script.maps.unknown

@@ -6,21 +6,36 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach import registers
+from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
-from pyebpf.bpftrace.translate.values import Integer, Reference, Special, Text, constant, literal_text, of_entity
+from pyebpf.bpftrace.translate.comm import comm
+from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Group,
+    Integer,
+    Reference,
+    Special,
+    Text,
+    constant,
+    kernel_target,
+    literal_text,
+    of_entity,
+)
 from pyebpf.bpftrace.value_types import Username, UserSymbol
 from pyebpf.builder.intrinsics import task
+from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import cast
+from pyebpf.builder.values.kernel_objects import as_number, cast
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.compiler.ir import Op
-from pyebpf.errors import NotFound
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.dataclass import fields
+from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
@@ -55,7 +70,9 @@ def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     found = _ARGUMENT.fullmatch(name)
     if found is not None:
         return positional(s, int(found[1]), node, stacked=name[0] == "s")
-    if name in ("args", "ctx"):
+    if name == "ctx":
+        return Reference(as_number(s.p, s.p.context), None, Space.KERNEL)
+    if name == "args":
         raise s.error(f"{name} by itself is not supported yet: read its fields, {name}.NAME", node)
     return None
 
@@ -143,7 +160,7 @@ def probe_text(s: Scope) -> str:
 
 
 #: Kinds of probes that bpftrace calls so.
-_SPECIAL = ("BEGIN", "END")
+_SPECIAL = ("BEGIN", "END", "SELF")
 
 
 def _probe_type(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
@@ -183,6 +200,8 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         raise s.error(f"there are no args by name at {s.point.text}: write arg0, arg1 and so on", node)
     if name.startswith("common_"):
         raise s.error(f"{name} is not supported: the kernel does not let programs read it", node)
+    if isinstance(p.attach, KernelIterator):
+        return _element(s, name, node)
     if isinstance(p.attach, Kprobe | KprobeMulti):
         p.reads_target = True
     found = p.program_context.parameter(p, name, None, 0)
@@ -191,6 +210,22 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
     if isinstance(found, StringSource) and found.size is None:
         return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
     return _wrapped(s, found, node)
+
+
+def _element(s: Scope, name: str, node: ast.Node) -> Value:
+    """`ctx.name` of an iterator: the address of the element, 0 behind the last one."""
+    p = s.p
+    context: Any = p.program_context
+    parameters = context.parameters(p.target)
+    position = next((number for number, each in enumerate(parameters) if each.name == name), None)
+    if position is None:
+        names = [each.name for each in parameters]
+        raise s.error(f"{s.point.text} has no {name}{closest_or_all(name, names)}", node)
+    type_ = parameters[position].type
+    if type_.element is None:
+        return Integer(p.b.load(p.context, 8 * position, 8), signed=type_.signed)
+    address = as_number(p, p.b.load(p.context, 8 * position, 8, result=Register.POINTER))
+    return Reference(address, kernel_target(type_.element), Space.KERNEL)
 
 
 def _pointed(s: Scope, attach: Tracepoint, name: str) -> Any:
@@ -236,6 +271,32 @@ def _cpid(s: Scope, node: ast.Identifier) -> Value:
     return constant(s.p, s.script.child)
 
 
+def _user_mode(s: Scope, node: ast.Identifier) -> Value:
+    """`usermode`: whether the processor was in a process's code."""
+    p = s.p
+    if registers.machine(p).name != "x86_64":
+        raise s.error("'usermode' builtin is only supported on x86_64", node)
+    if isinstance(p.attach, Uprobe | Usdt) or s.point.provider.upper() in _SPECIAL:
+        return constant(p, 1)
+    if p.program_type is not ProgramType.PERF_EVENT:
+        return constant(p, 0)
+    ring = p.b.binary(Op.AND, registers.register(p, "cs"), p.b.const(3))
+    return Integer(p.b.truth_value(Compare(Relation.EQ, ring, p.b.const(3))), signed=False, size=1)
+
+
+def _config(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    """`config().max_strlen`: the settings, by name."""
+    given = s.script.settings
+    found: dict[str, Value] = {}
+    for each in fields(given):
+        value = getattr(given, each.name)
+        if isinstance(value, bool):
+            found[each.name] = Condition(Always(value))
+        else:
+            found[each.name] = constant(s.p, value) if isinstance(value, int) else literal_text(value.encode())
+    return Group(list(found.values()), list(found))
+
+
 def _call(s: Scope, node: ast.Identifier) -> Value:
     """A function that is called without parentheses, too."""
     from pyebpf.bpftrace.ast import Call
@@ -252,7 +313,7 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "uid": _intrinsic("uid"),
     "gid": _intrinsic("gid"),
     "cpu": _intrinsic("cpu"),
-    "comm": _intrinsic("comm"),
+    "comm": comm,
     "nsecs": _helper(KTIME_GET_BOOT_NS),
     "elapsed": _elapsed,
     "cgroup": _helper(GET_CURRENT_CGROUP_ID),
@@ -270,5 +331,7 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
     "cpid": _cpid,
+    "usermode": _user_mode,
+    "config": _config,
     **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

@@ -10,6 +10,8 @@ from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate import arithmetic, maps
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
+from pyebpf.bpftrace.translate.attachments import plain
+from pyebpf.bpftrace.translate.body import exited
 from pyebpf.bpftrace.translate.builtins import BUILTINS, builtin
 from pyebpf.bpftrace.translate.checks import CHECKS
 from pyebpf.bpftrace.translate.expressions import (
@@ -66,7 +68,6 @@ _LATER = {
     "uaddr": "read the symbol's address with nm, and cast it",
     "path": "walk the dentry's names",
     "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
-    "tseries": "print from an interval",
     "unwatch": "leave it out",
     "debugf": "write printf()",
     "socket_cookie": "read the member of the socket",
@@ -172,6 +173,9 @@ def _exit(s: Scope, node: ast.Call) -> None:
     given = arguments(s, node, 0, 1)
     code = number(s, given[0]) if given else constant(s.p, 0)
     send(s, Action("exit", (code.type,)), (code,))
+    if not plain(s.point.provider) and s.point.provider != "iter":
+        s.exits = True
+        s.p.b.store(exited(s.p), 0, s.p.b.const(1), 8)
     s.leave()
 
 

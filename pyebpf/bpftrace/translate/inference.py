@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace.series import SeriesTable
+from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
 from pyebpf.bpftrace.value_types import Aggregate, ValueType
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import Map, MapDeclaration, Node
     from pyebpf.bpftrace.source import Source
 
-    AnyTable: TypeAlias = Table | Gathered
+    AnyTable: TypeAlias = Table | Gathered | SeriesTable
 
 #: Kinds of maps that a script may declare, by bpftrace's names.
 KINDS = {
@@ -44,6 +46,8 @@ class MapFacts:
     value: ValueType | None = None
     size: int = MAX_KEYS
     kind: MapType = MapType.HASH
+    #: Whether a program removes entries.
+    loses: bool = False
 
 
 class Variables:
@@ -52,6 +56,14 @@ class Variables:
     def __init__(self) -> None:
         self.changed = False
         self.types: dict[str, ValueType] = {}
+        #: Those whose address is taken.
+        self.addressed: set[str] = set()
+
+    def note_address(self, name: str) -> None:
+        """Note that a variable's address is taken."""
+        if name not in self.addressed:
+            self.addressed.add(name)
+            self.changed = True
 
     def note(self, name: str, type_: ValueType) -> bool:
         """Note that a variable holds a value of a type; False if it cannot, with the others that it holds."""
@@ -70,7 +82,7 @@ class Maps:
 
     def __init__(self, source: Source, declarations: tuple[MapDeclaration, ...], size: int) -> None:
         self.changed = False
-        self._source = source
+        self._source, self._declarations = source, declarations
         self._size = size
         self._facts: dict[str, MapFacts] = {}
         self._tables: dict[str, tuple[object, AnyTable]] = {}
@@ -122,6 +134,12 @@ class Maps:
         if together != known:
             facts.value, self.changed = together, True
 
+    def note_removal(self, node: Map) -> None:
+        """Note that a program removes entries."""
+        facts = self._facts.setdefault(node.name, MapFacts(node, size=self._size))
+        if not facts.loses:
+            facts.loses = self.changed = True
+
     def value_type(self, node: Map) -> ValueType | None:
         """The type of a map's values; None if nothing tells it yet."""
         facts = self._facts.get(node.name)
@@ -138,18 +156,29 @@ class Maps:
         if facts is None or facts.value is None or facts.keyed is None or (facts.keyed and facts.key is None):
             self.unknown = self.unknown or (f"@{node.name} is never assigned: nothing tells what it holds", node)
             return None
-        known = (facts.keyed, facts.key, facts.value)
+        known = (facts.keyed, facts.key, facts.value, facts.loses)
         found = self._tables.get(node.name)
         if found is not None and found[0] == known:
             return found[1]
         name, key = f"@{node.name}", facts.key if facts.keyed else None
         made: AnyTable
-        if isinstance(facts.value, Aggregate):
-            made = Gathered(name, key, facts.value, facts.size, facts.kind)
+        if isinstance(facts.value, Aggregate) and facts.value.kind == "tseries":
+            made = SeriesTable(name, key, facts.value, facts.size)
+        elif isinstance(facts.value, Aggregate):
+            made = gathered(name, key, facts.value, facts.size, facts.kind, loses=facts.loses)
         else:
             made = Table(name, key, facts.value, facts.size, facts.kind)
         self._tables[node.name] = known, made
         return made
+
+    def unused(self) -> list[MapDeclaration]:
+        """The declarations of maps that nothing uses."""
+        facts = [self._facts[each.map.name] for each in self._declarations]
+        return [
+            declared
+            for declared, each in zip(self._declarations, facts, strict=True)
+            if each.keyed is None and each.value is None
+        ]
 
     def tables(self) -> list[AnyTable]:
         """All maps of known types, in the order of their names."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.tables import Gathered
 from pyebpf.bpftrace.translate.maps import READABLE, read_gathered
 from pyebpf.bpftrace.translate.storage import Stored
+from pyebpf.bpftrace.value_types import Aggregate
 from pyebpf.builder.values.entries import MapEntries
 from pyebpf.maps.for_each import for_each_loop
 
@@ -23,13 +25,14 @@ def for_map(s: Scope, node: ast.For, over: ast.Map) -> None:
     table = s.script.maps.table(over)
     if table is None:
         return
-    if isinstance(table, Gathered) and table.value_type.kind not in READABLE:
+    if isinstance(table.value_type, Aggregate) and table.value_type.kind not in READABLE:
         raise s.error(
             f"{table.name} is filled by {table.value_type.kind}(), which a loop does not go over: print() shows it",
             over,
         )
     if table.key_type is None:
         raise s.error(f"{table.name} has no keys to go over", over)
+    assert not isinstance(table, SeriesTable)  # which no loop goes over
     carried = s.storage.numbers()
     outer, name = s.bound.get(node.variable.name), node.variable.name
     pointer = table.pointer() if isinstance(table, Gathered) else table

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.aggregates import Extreme
+from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate import arithmetic
 from pyebpf.bpftrace.translate.values import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     Target: TypeAlias = ast.Map | ast.MapAccess
 
+_NO_ENTRY = "Can't lookup map element because it does not exist.\nAdditional Info - helper: map_lookup_elem, retcode: 0"
 #: Aggregations that are numbers in a probe.
 READABLE = ("count", "sum", "min", "max", "avg")
 
@@ -72,13 +74,20 @@ def operand_of(s: Scope, key: Value | None, type_: ValueType | None) -> Any:
 
 def read(s: Scope, node: Target) -> Value:
     """`@map[key]`; what is missing is 0, or an empty string."""
+    from pyebpf.bpftrace.translate.checks import warn
+
     key = key_of(s, node)
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
+    if isinstance(table, SeriesTable):
+        raise s.error(f"{table.name}, which tseries() fills, is no number: print() shows it", node)
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
     entry = table._find(s.p, operand_of(s, key, table.key_type))
+    if s.script.checks_lookups and key is not None:
+        with s.p.b.if_(Compare(Relation.EQ, entry, s.p.b.const(0), null_check=True)):
+            warn(s, node, _NO_ENTRY)
     return entry_value(s, table, entry)
 
 
@@ -207,7 +216,7 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     table = maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
-    if isinstance(table, Gathered):
+    if isinstance(table, Gathered | SeriesTable):
         raise s.error(
             f"{table.name} is filled by {table.value_type.kind}() elsewhere: write that here, too, or count by ++", node
         )
@@ -233,6 +242,7 @@ def delete(s: Scope, node: ast.Map, key: Value | None) -> Value:
     maps = s.script.maps
     if not _is_unknown_key(key):
         maps.note_key(node, None if key is None else key.type)
+    maps.note_removal(node)
     table = maps.table(node)
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)

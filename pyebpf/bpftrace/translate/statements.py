@@ -17,12 +17,14 @@ from pyebpf.bpftrace.translate.expressions import (
     perform,
 )
 from pyebpf.bpftrace.translate.map_loops import for_map
+from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +39,11 @@ MAX_UNROLL = 100
 
 def run_block(s: Scope, block: ast.Block) -> None:
     """Build the statements of a block."""
+    begun = s.p.b.reachable
     for each in block.all_statements:
+        if begun and not s.p.b.reachable and not s.asking:
+            s.script.unreachable[each.start] = each
+            break
         run_statement(s, each)
 
 
@@ -89,12 +95,19 @@ def _one(s: Scope) -> Integer:
 
 def _assignment(s: Scope, node: ast.Assignment) -> None:
     operator, target = node.operator.removesuffix("="), node.target
+    if isinstance(node.value, ast.Block) and isinstance(node.value.value, ast.Call):  # of count() and its like, too
+        for each in node.value.statements:
+            run_statement(s, each)
+        node = replace(node, value=node.value.value)
     if isinstance(target, ast.Variable):
         value = evaluate(s, node.value)
         if operator:
             value = combined(s, operator, evaluate(s, target), value, node)
         if not isinstance(value, Unknown):
             assign_variable(s, target.name, value, node)
+        return
+    if isinstance(node.value, ast.Call) and node.value.name == "tseries" and not operator:
+        series(s, target, node.value)
         return
     if isinstance(node.value, ast.Call):
         found = aggregation(s, node.value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ ATTACHED = "__BPFTRACE_NOTIFY_PROBES_ATTACHED"
 _NAMES = {"--cmd": "-c", "--output": "-o", "--pid": "-p", "--quiet": "-q", "--list": "-l", "--verbose": "-v"}
 _DROPPED = {"--verify-llvm-ir"}
 _INCLUDE = "--include"  # of C's headers, which pyebpf does not read: it knows what is in them
-_WITH_VALUE = {"-c", "-o", "-p", "-f", "-B"}
+_WITH_VALUE = {"-c", "-o", "-p", "-f", "-B", "--mode", "--probe-filter"}
 
 
 def arguments(given: list[str]) -> list[str]:
@@ -41,9 +42,10 @@ def arguments(given: list[str]) -> list[str]:
             options.append(each)
         else:
             words.append(each)
-    if options[:1] in (["-l"], ["-lv"]):
-        rest = [option for option in options[1:] if option == "-v"] + (["-v"] if options[0] == "-lv" else [])
-        return ["list", *rest, *(words or ["*"])] if script is None else ["list", *rest, "-e", script]
+    if "-l" in options or "-lv" in options:
+        rest = ["-v"] if "-v" in options or "-lv" in options else []
+        rest += [each for name, each in pairwise([*options, ""]) if name == "-p" for each in (name, each)]
+        return ["-l", *rest, *(words if script is None else ["-e", script])]
     if script is not None:
         return ["-e", script, *options, *words]
     if words[:1] == ["-"]:
@@ -61,7 +63,7 @@ def main() -> int:
     def print_output(script: Any, **options: Any) -> int:
         output = script.output
 
-        def told(stop: Any, *, attached: Any, json: bool) -> Any:
+        def told(stop: Any, *, attached: Any, **form: Any) -> Any:
             def announced(count: int) -> None:
                 attached(count)
                 sys.stdout.flush()
@@ -69,7 +71,7 @@ def main() -> int:
                     os.write(2, f"Attached {count} probe{'s' if count != 1 else ''}\n".encode())
                 os.write(1, f"{ATTACHED}\n".encode())
 
-            return output(stop, attached=announced, json=json)
+            return output(stop, attached=announced, **form)
 
         script.output = told
         return tell(script, **options)

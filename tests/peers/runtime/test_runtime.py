@@ -72,8 +72,8 @@ WILL_FAIL
         ("-q -f json -e SCRIPT 5", "-e SCRIPT -q -f json 5"),
         ("-e SCRIPT --cmd true --verify-llvm-ir", "-e SCRIPT -c true"),
         ("file.bt -- --a=1", "run file.bt -- --a=1"),
-        ("-l kprobe:*", "list kprobe:*"),
-        ("-lv kprobe:*", "list -v kprobe:*"),
+        ("-l kprobe:*", "-l kprobe:*"),
+        ("-lv kprobe:*", "-l -v kprobe:*"),
         ("-e SCRIPT -5", "-e SCRIPT -5"),
     ],
 )

@@ -1,0 +1,95 @@
+"""Probes of a script that nothing triggers: iterators, signals to this process, benchmarks; and which probes it has."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyebpf.errors import CompileError, InvalidValue, NotFound
+from pyebpf.script import Script
+from tests.support.command import pyebpf, running
+
+
+def test_an_iterator_goes_over_its_list_once() -> None:
+    """With the element by the name of the kernel's context; a script of iterators alone ends by itself."""
+    text = "".join(
+        Script('iter:task { if (ctx.task.pid == $1) { printf("%s\\n", ctx.task.comm); } }', [str(os.getpid())]).output()
+    )
+    comm = Path("/proc/self/comm").read_text()
+    assert text.rstrip("\n") == comm.rstrip("\n")
+
+
+def test_an_iterator_fills_maps() -> None:
+    """The files of this process, counted; the other name for the context."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        text = "".join(
+            Script(f"iter:task_file {{ if (args.task.tgid == {child.pid}) {{ @[args.fd] = count(); }} }}").output()
+        )
+        assert child.stdin is not None
+        child.stdin.close()
+        child.wait()
+    assert {f"@[{number}]: 1" for number in range(3)} <= set(text.split("\n"))
+
+
+def test_an_iterator_prints_all_elements_even_behind_exit() -> None:
+    """The kernel goes over the list at one go."""
+    lines = "".join(Script("iter:task { print(ctx.task.pid); exit(); }").output()).split()
+    assert str(os.getpid()) in lines
+
+
+def test_there_is_no_such_iterator_and_no_such_part() -> None:
+    """Each with what there is."""
+    with pytest.raises(NotFound, match="no iterator 'tusk'"):
+        Script("iter:tusk { }").specs()
+    with pytest.raises(CompileError, match="iter:task has no taks"):
+        Script("iter:task { print(ctx.taks); }").specs()
+    with pytest.raises(CompileError, match="iterators are not pinned"):
+        Script("iter:task:/sys/fs/bpf/x { }")
+
+
+def test_a_signal_runs_a_probe() -> None:
+    """In the order in which they stand in the script."""
+    script = 'self:signal:SIGUSR1 { printf("first"); } self:signal:SIGUSR1 { printf(" second\\n"); exit(); }'
+    with running("-e", script) as tool:
+        os.kill(tool.process.pid, signal.SIGUSR1)
+        tool.process.wait()
+    assert tool.out == "first second\n\n\n"
+    with pytest.raises(CompileError, match="the one probe of this kind is self:signal:SIGUSR1"):
+        Script("self:signal:SIGUSR2 { }")
+
+
+def test_benchmarks_are_run_and_timed() -> None:
+    """Between BEGIN and END, as a table or as JSON; else they are not run."""
+    script = "BEGIN { @ = 1; } bench:a { @n++; } bench:b { } END { print(@n); clear(@n); }"
+    done = pyebpf("--mode", "bench", "-e", script)
+    first, second, third, fourth, last, *_ = done.stdout.splitlines()
+    assert (first, second) == (f"{'Benchmark':<41}Time(ns)       Iterations", "-" * 66)
+    assert re.fullmatch(r"a {40}\d+ +10000", third)
+    assert re.fullmatch(r"b {40}\d+ +10000", fourth)
+    assert last == "@n: 10000"
+    done = pyebpf("-e", "bench:a { }", "-q", "-f", "json", "--mode", "bench")
+    assert json.loads(done.stdout)["data"]["a"]["iters"] == 10000
+    assert "".join(Script("bench:a { @++; } interval:ms:1 { exit(); }").output()) == "\n\n"
+
+
+def test_only_some_probes_are_wanted() -> None:
+    """By a regular expression; BEGIN and END are there all the same."""
+    script = 'BEGIN { print("b"); } interval:ms:10 { print("bad"); } interval:ms:20 { print("hit"); exit(); }'
+    assert "".join(Script(script, only=":(20|30)$").output()) == "b\nhit\n\n\n"
+    assert pyebpf("--probe-filter", "ms:20", "-e", script).stdout == "b\nhit\n\n\n"
+    with pytest.raises(InvalidValue, match="No probes to attach"):
+        Script("interval:ms:10 { }", only="x")
+    with pytest.raises(InvalidValue, match="Invalid --probe-filter regex"):
+        Script(script, only="[x")
+
+
+def test_a_probe_that_called_exit_does_not_run_again() -> None:
+    """It runs each 100 microseconds, and user space needs more to hear of it."""
+    assert "".join(Script("interval:us:100 { @n++; if (@n == 7) { exit(); } }").output()) == "\n\n@n: 7\n"

@@ -1,0 +1,66 @@
+"""`pyebpf -l` on the running kernel: tracepoints with their fields, iterators, functions, types."""
+
+from __future__ import annotations
+
+from pyebpf import BPF
+from tests.support.command import pyebpf
+from tests.support.needs import needs
+from tests.support.traced import binary
+
+
+def listed(*arguments: str) -> list[str]:
+    """The lines of a list."""
+    done = pyebpf("-l", *arguments)
+    assert done.returncode == 0
+    return done.stdout.splitlines()
+
+
+def test_tracepoints_and_their_fields() -> None:
+    """By category and by name, with -v the fields of the record."""
+    assert listed("t:raw_syscalls:*") == ["tracepoint:raw_syscalls:sys_enter", "tracepoint:raw_syscalls:sys_exit"]
+    assert listed("-v", "t:sys_exit") == ["tracepoint:raw_syscalls:sys_exit", "    long id", "    long ret"]
+
+
+def test_raw_tracepoints_have_their_module_and_arguments() -> None:
+    """Without the first one, which is the kernel's own."""
+    lines = listed("-v", "rawtracepoint:sys_exit")
+    assert lines == ["rawtracepoint:vmlinux:sys_exit", "    struct pt_regs * regs", "    long int ret"]
+
+
+def test_iterators() -> None:
+    """All that there are."""
+    assert listed("iter:*") == [f"iter:{name}" for name in BPF.iterators()]
+    assert listed("-v", "iter:task") == ["iter:task", "    struct task_struct * task"]
+
+
+def test_functions_of_a_file() -> None:
+    """By the path of the file that is meant."""
+    path = binary("pie")
+    assert f"uprobe:{path}:main" in listed(f"uprobe:{path}:*")
+
+
+def test_functions_of_the_kernel() -> None:
+    """By their names."""
+    needs("attach:kprobe")
+    assert listed("k:vfs_unlink", "kr:vfs_unlink") == ["kprobe:vfs_unlink", "kretprobe:vfs_unlink"]
+
+
+def test_functions_of_the_kernel_for_fentry() -> None:
+    """Always with the module, with arguments and result."""
+    needs("attach:fentry")
+    assert listed("fentry:vfs_fsync")[0] == "fentry:vmlinux:vfs_fsync"
+    lines = listed("-v", "fexit:vmlinux:vfs_fsync")
+    assert lines == ["fexit:vmlinux:vfs_fsync", "    struct file * file", "    int datasync", "    int retval"]
+
+
+def test_types() -> None:
+    """By names; with -v as libbpf writes their definitions."""
+    assert "struct task_struct" in listed("struct task_s*")
+    lines = listed("-lv", "struct hlist_node")
+    assert lines == [
+        "vmlinux: struct hlist_node {",
+        "\tstruct hlist_node *next;",
+        "\tstruct hlist_node **pprev;",
+        "};",
+        "",
+    ]

@@ -1,0 +1,116 @@
+"""Values of a script where they are kept: aggregations without keys in arrays, names of threads from their task."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+
+import pytest
+
+from pyebpf.script import Script
+from pyebpf.uapi.bpf import MapType
+
+EVENT = "tracepoint:syscalls:sys_enter_getpgid"
+CALLS = 4001
+PR_SET_NAME = 15
+
+
+def printed(text: str) -> str:
+    """All that a script prints, maps and all."""
+    return "".join(Script(text).output())
+
+
+def test_a_map_without_keys_that_functions_fill_is_an_array():
+    """The verifier inlines an array's lookup; a map whose entry may be removed stays a hash table."""
+    script = Script("BEGIN { @a = count(); @b = count(); delete(@b); @c[1] = count(); @d = hist(1); }")
+    kinds = {each.name: each.type for each in script.specs().maps if each.name.startswith("@")}
+    assert kinds == {
+        "@a": MapType.PERCPU_ARRAY,
+        "@b": MapType.PERCPU_HASH,
+        "@c": MapType.PERCPU_HASH,
+        "@d": MapType.PERCPU_ARRAY,
+    }
+
+
+def test_nothing_is_printed_of_what_nothing_was_added_to():
+    """An array's entry is always there, an entry that was never added to is not printed."""
+    text = f"BEGIN {{ exit(); }} {EVENT} {{ @c = count(); @s = sum(3); @h = hist(1); @m = max(3); @a = avg(2); }}"
+    assert printed(text).strip() == ""
+
+
+def test_what_is_zero_was_added_all_the_same():
+    """Sums and extremes of zeros are printed, and what zero() sets; clear() removes."""
+    text = "BEGIN { @s = sum(0); @m = max(0); @n = min(0); @z = count(); zero(@z); @c = count(); clear(@c); exit(); }"
+    assert printed(text).strip().splitlines() == ["@m: 0", "@n: 0", "@s: 0", "@z: 0"]
+
+
+def test_zero_of_nothing_is_nothing():
+    """zero() makes no entry."""
+    assert printed("BEGIN { @h = hist(1); clear(@h); zero(@h); if (@c) { @c = count(); } zero(@c); }").strip() == ""
+
+
+def test_a_value_without_keys_is_read_in_the_probe():
+    """Counts, sums, averages and extremes are numbers there, of all processors together."""
+    text = (
+        "BEGIN { @c = count(); @c = count(); @s = sum(-5); @a = avg(7); @x = max(9); @n = min(-9); "
+        'printf("%d %d %d %d %d\\n", @c, @s, @a, @x, @n); clear(@c); clear(@s); clear(@a); clear(@x); clear(@n); }'
+    )
+    assert printed(text).split() == ["2", "-5", "7", "9", "-9"]
+
+
+def test_python_reads_a_map_without_keys():
+    """snapshot() has the value under 0, interval() what was added since."""
+    with Script(f"{EVENT} /pid == {os.getpid()}/ {{ @ = count(); @s = sum(2); }}") as script:
+        for _ in range(7):
+            os.getpgid(0)
+        assert script["@"].snapshot() == {0: 7}
+        assert script["@s"].interval() == {0: 14}
+        os.getpgid(0)
+        assert script["@s"].interval() == {0: 2}
+        assert dict(script["@"].items()) == {0: 8}
+
+
+def test_counts_are_exact_where_one_program_interrupts_another():
+    """Samples come in between a raw tracepoint's program and itself: no count is lost on either side."""
+    ours = f"/pid == {os.getpid()}/"
+    text = (
+        f"rawtracepoint:sys_enter {ours} {{ @all = count(); @h = hist(1); @calls = count(); }} "
+        f"profile:hz:2999 {ours} {{ @all = count(); @h = hist(1); @samples = count(); }}"
+    )
+    with Script(text) as script:
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            for _ in range(100):
+                os.getpgid(0)
+        script.detach()
+        both, calls, samples = (script[name].snapshot().get(0, 0) for name in ("@all", "@calls", "@samples"))
+        assert both == calls + samples
+        assert sum(script["@h"].snapshot()[0]) == both
+        assert calls > CALLS
+        assert samples > 0
+
+
+@pytest.fixture
+def named():
+    """A function that names this thread, which gets its name back."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/self/comm", "rb") as file:  # noqa: PTH123 - its raw bytes
+        before = file.read().rstrip(b"\n")
+    yield lambda name: libc.prctl(PR_SET_NAME, name, 0, 0, 0)
+    libc.prctl(PR_SET_NAME, before, 0, 0, 0)
+
+
+def test_comm_has_nothing_behind_its_end(named):
+    """Names of every length after one of the greatest are keys of their own, equal to themselves."""
+    names = [b"abcdefghijklmno"[:length] for length in range(1, 16)] + ["\u00e4\u00f6\u00fc\u00df\u20ac".encode()]
+    with Script(
+        f'{EVENT} /pid == {os.getpid()}/ {{ @[comm] = count(); if (comm == "abc") {{ @three = count(); }} }}'
+    ) as script:
+        for name in names:
+            for each in (b"zzzzzzzzzzzzzzz", name, name):
+                named(each)
+                os.getpgid(0)
+        expected = {name.decode(): 2 for name in names} | {"z" * 15: len(names)}
+        assert script["@"].snapshot() == expected
+        assert script["@three"].snapshot() == {0: 2}
