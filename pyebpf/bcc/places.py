@@ -39,12 +39,14 @@ def of_specification(error: CompileError, specs: Sequence[Distribution | Trace])
 
 def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
     """The last word of what an error is about that the specification has, too: a member stands behind its struct."""
-    for word in reversed(_WORD.findall(marked)):
+    words: list[str] = _WORD.findall(marked)
+    for word in reversed(words):
         number = _ARGUMENT.fullmatch(word)
         if number is not None:
             parameters = spec.probe.parameters
             if parameters is not None and int(number[1]) < len(parameters):
-                return parameters[int(number[1])].name
+                name: str = parameters[int(number[1])].name
+                return name
             word = f"arg{int(number[1]) + 1}"  # noqa: PLW2901 - as bcc counts them
         if _position(spec.text, word) >= 0:
             return word
