@@ -252,6 +252,8 @@ class _Names:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        #: When the machine started: asked once, so that times differ by what lies between them.
+        self._started = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
     def kernel_stack(self, number: int, limit: int, mode: str) -> str:
         frames = self._script.stacks.kernel(number, tracer=True)
@@ -288,8 +290,7 @@ class _Names:
         return _number_name(kind, number)
 
     def time(self, layout: str, nanoseconds: int) -> str:
-        since = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        seconds, rest = divmod(since + nanoseconds, 10**9)
+        seconds, rest = divmod(self._started + nanoseconds, 10**9)
         layout = layout.replace("%f", f"{rest // 1000:06}")
         return time.strftime(layout, time.localtime(seconds))
 

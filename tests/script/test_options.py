@@ -190,3 +190,11 @@ def test_buffers_of_several_sizes_are_keys_and_parts() -> None:
     keys = '@x[buf("ab", 2)] = 1; @x[buf("abc", 3)] = 2;'
     text = f'BEGIN {{ {keys} $t = (1, buf("abc", 3)); $t = (2, buf("ab", 2)); print($t); }}'
     assert printed(text) == "(2, ab)\n@x[ab]: 1\n@x[abc]: 2\n"
+
+
+def test_times_differ_by_what_lies_between_them() -> None:
+    """To the microsecond, since the start of the machine is asked for once."""
+    times = ", ".join(f'strftime("%s%f", {number})' for number in (5123000, 5000000, 0))
+    text = printed(f'BEGIN {{ printf("%s %s %s", {times}); }}')
+    later, middle, first = map(int, text.split())
+    assert (later - middle, middle - first) == (123, 5000)
