@@ -15,7 +15,7 @@ written in the language, as a tool's own would be.
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf import cast
 from pyebpf.types import Struct, be64, char, field, u8, u16
@@ -62,6 +62,16 @@ class Endpoints(Struct):
         """The version of IP, 4 or 6; 4 for IPv4 through a socket of IPv6."""
         return self.remote.version
 
+    def as_dict(self) -> dict[str, Any]:
+        """Both ends as JSON takes them: addresses as text, ports and the family as numbers."""
+        return {
+            "local": str(self.local),
+            "local_port": self.local_port,
+            "remote": str(self.remote),
+            "remote_port": self.remote_port,
+            "family": self.family,
+        }
+
 
 class SocketAddress(Struct):
     """A socket address of any family, as connect(2) and bind(2) take it.
@@ -96,6 +106,16 @@ class SocketAddress(Struct):
         raw = self.name.encode("utf-8", "surrogateescape")[: max(self.length - 2 - self.abstract, 0)]
         name = raw.decode("utf-8", "surrogateescape")
         return f"@{name}" if self.abstract and name else name
+
+    def as_dict(self) -> dict[str, Any]:
+        """The address as JSON takes it: `family`, and `address` and `port`, or `path`; None where it has no such."""
+        address = self.address
+        return {
+            "family": self.family,
+            "address": None if address is None else str(address),
+            "port": None if address is None else self.port,
+            "path": self.path,
+        }
 
     def __str__(self) -> str:
         address = self.address

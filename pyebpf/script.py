@@ -140,8 +140,9 @@ class Script(BPF):
             yield from begun
             if benchmarks:
                 from pyebpf.bpftrace.benchmarks import measured
+                from pyebpf.kernel.bpf import enable_stats
 
-                yield from measured(self._script.benchmarks, json=json)
+                yield from measured(self._script.benchmarks, enable_stats, json=json)
             elif printer.status is None:
                 yield from self._iterated(printer)
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):

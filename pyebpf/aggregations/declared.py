@@ -9,7 +9,7 @@ Nothing is ever removed from their maps, so no count is lost: an interval is the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.aggregations.entity import Aggregation
 from pyebpf.aggregations.statistics import Stats
@@ -78,7 +78,9 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
     `label` names the key in what is printed; a Struct's fields name themselves.
     """
 
-    def __init__(self, kind: AggregationType[R], key: type[K], size: int, name: str = "", label: str = "") -> None:
+    def __init__(
+        self, kind: AggregationType[R], key: type[K] | tuple[Any, ...], size: int, name: str = "", label: str = ""
+    ) -> None:
         key_type = type_of(key)
         if key_type is None:
             raise InvalidValue(

@@ -35,7 +35,13 @@ NUMBER_KEYS = 10_240
 
 
 def _histogram(
-    kind: AggregationType[Histogram], key: type | None, size: int, name: str, label: str, *, sums: bool
+    kind: AggregationType[Histogram],
+    key: type | tuple[Any, ...] | None,
+    size: int,
+    name: str,
+    label: str,
+    *,
+    sums: bool,
 ) -> SingleHistogram | KeyedHistogram[Any]:
     """A histogram of a kind, with or without a key, and with the sum of its values if `sums`."""
     if sums:
@@ -53,9 +59,13 @@ def log2_hist(
 def log2_hist(
     *, key: type[K], unit: str = ..., label: str = ..., size: int = ..., name: str = ..., sums: bool = ...
 ) -> KeyedHistogram[K]: ...
+@overload
+def log2_hist(
+    *, key: tuple[Any, ...], unit: str = ..., label: str = ..., size: int = ..., name: str = ..., sums: bool = ...
+) -> KeyedHistogram[tuple[Any, ...]]: ...
 def log2_hist(
     *,
-    key: type | None = None,
+    key: type | tuple[Any, ...] | None = None,
     unit: str = "value",
     label: str = "",
     size: int = HISTOGRAM_KEYS,
@@ -94,12 +104,25 @@ def linear_hist(
     name: str = ...,
     sums: bool = ...,
 ) -> KeyedHistogram[K]: ...
+@overload
+def linear_hist(
+    start: int,
+    stop: int,
+    step: int = ...,
+    *,
+    key: tuple[Any, ...],
+    unit: str = ...,
+    label: str = ...,
+    size: int = ...,
+    name: str = ...,
+    sums: bool = ...,
+) -> KeyedHistogram[tuple[Any, ...]]: ...
 def linear_hist(
     start: int,
     stop: int,
     step: int = 1,
     *,
-    key: type | None = None,
+    key: type | tuple[Any, ...] | None = None,
     unit: str = "value",
     label: str = "",
     size: int = HISTOGRAM_KEYS,
@@ -137,10 +160,21 @@ def log_linear_hist(
     name: str = ...,
     sums: bool = ...,
 ) -> KeyedHistogram[K]: ...
+@overload
+def log_linear_hist(
+    bits: int = ...,
+    *,
+    key: tuple[Any, ...],
+    unit: str = ...,
+    label: str = ...,
+    size: int = ...,
+    name: str = ...,
+    sums: bool = ...,
+) -> KeyedHistogram[tuple[Any, ...]]: ...
 def log_linear_hist(
     bits: int = 2,
     *,
-    key: type | None = None,
+    key: type | tuple[Any, ...] | None = None,
     unit: str = "value",
     label: str = "",
     size: int = HISTOGRAM_KEYS,
@@ -157,8 +191,12 @@ def log_linear_hist(
 def counter(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleCounter: ...
 @overload
 def counter(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedCounter[K]: ...
+@overload
 def counter(
-    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: tuple[Any, ...], label: str = ..., size: int = ..., name: str = ...
+) -> KeyedCounter[tuple[Any, ...]]: ...
+def counter(
+    *, key: type | tuple[Any, ...] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleCounter | KeyedCounter[Any]:
     """A count: `add()` counts one, `add(n)` n."""
     from pyebpf.aggregations.counters import Counter
@@ -171,8 +209,12 @@ def counter(
 def total(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleTotal: ...
 @overload
 def total(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedTotal[K]: ...
+@overload
 def total(
-    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: tuple[Any, ...], label: str = ..., size: int = ..., name: str = ...
+) -> KeyedTotal[tuple[Any, ...]]: ...
+def total(
+    *, key: type | tuple[Any, ...] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleTotal | KeyedTotal[Any]:
     """The sum of the values, modulo 2^64 on each processor and read as s64."""
     from pyebpf.aggregations.totals import Total
@@ -185,8 +227,12 @@ def total(
 def minimum(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleExtreme: ...
 @overload
 def minimum(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedExtreme[K]: ...
+@overload
 def minimum(
-    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: tuple[Any, ...], label: str = ..., size: int = ..., name: str = ...
+) -> KeyedExtreme[tuple[Any, ...]]: ...
+def minimum(
+    *, key: type | tuple[Any, ...] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleExtreme | KeyedExtreme[Any]:
     """The least value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
     from pyebpf.aggregations.extremes import Minimum
@@ -199,8 +245,12 @@ def minimum(
 def maximum(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleExtreme: ...
 @overload
 def maximum(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedExtreme[K]: ...
+@overload
 def maximum(
-    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: tuple[Any, ...], label: str = ..., size: int = ..., name: str = ...
+) -> KeyedExtreme[tuple[Any, ...]]: ...
+def maximum(
+    *, key: type | tuple[Any, ...] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleExtreme | KeyedExtreme[Any]:
     """The greatest value, an s64; a u64 from 2^63 on counts as 2^63 - 1."""
     from pyebpf.aggregations.extremes import Maximum
@@ -213,8 +263,12 @@ def maximum(
 def stats(*, key: None = None, label: str = ..., size: int = ..., name: str = ...) -> SingleStats: ...
 @overload
 def stats(*, key: type[K], label: str = ..., size: int = ..., name: str = ...) -> KeyedStats[K]: ...
+@overload
 def stats(
-    *, key: type | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
+    *, key: tuple[Any, ...], label: str = ..., size: int = ..., name: str = ...
+) -> KeyedStats[tuple[Any, ...]]: ...
+def stats(
+    *, key: type | tuple[Any, ...] | None = None, label: str = "", size: int = NUMBER_KEYS, name: str = ""
 ) -> SingleStats | KeyedStats[Any]:
     """Count, total, least and greatest value: `Stats`."""
     from pyebpf.aggregations.statistics import StatsType

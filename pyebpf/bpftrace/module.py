@@ -85,8 +85,8 @@ class ScriptModule:
         # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
         places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in ("uprobe", "uretprobe")]
         turned = [module.probes[at] for at in reversed(places)]
-        for at, each in zip(places, turned, strict=True):
-            module.probes[at] = each
+        for at, last in zip(places, turned, strict=True):
+            module.probes[at] = last
         if only and not module.probes:
             raise InvalidValue("No probes to attach")
 
@@ -102,6 +102,7 @@ class ScriptModule:
             with room():
                 self._infer(target)
                 module.maps[:] = [*maps.tables(), self.script.events]
+                self.script.unreachable.clear()  # types that were not known yet led elsewhere
                 spec = link()
             if not maps.changed:
                 self._check_options()

@@ -86,6 +86,12 @@ def run_text(arguments: list[str]) -> int:
     if arguments[0] in ("-h", "--help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
+    if arguments[0] in _FLAGS or arguments[0] in _VALUES:  # options before the script
+        rest, _ = _options(arguments, "pyebpf -e")
+        if not rest:
+            raise UsageError("pyebpf -e", "give a script behind the options", "pyebpf -e --help")
+        options = arguments[: len(arguments) - len(rest)]
+        arguments = [rest[0], *(each for each in options if each != "--"), *rest[1:]]
     return _run(arguments[0], "<script>", arguments[1:], "pyebpf -e")
 
 
@@ -194,6 +200,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             only=given.get("only", ""),
         )
         script.warns = not given.get("unwarned")
+        script.progress = note
         script.checks_lookups = bool(given.get("checks_lookups"))
         for line in script.kernel_changes():
             note("\n".join(map(visible, line.split("\n"))))

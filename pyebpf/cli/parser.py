@@ -6,7 +6,7 @@ import argparse
 import math
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
@@ -63,6 +63,11 @@ class _Parser(Parser):
     """A parser that lays out its description when somebody asks for help, and then finds out what the help says."""
 
     late: tuple[tuple[argparse.Action, Callable[[], str]], ...] = ()
+    #: What is said behind an error.
+    hint = ""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(message + self.hint)
 
     def format_help(self) -> str:
         from textwrap import fill
@@ -355,9 +360,19 @@ def build_parser(tool: AnyTool) -> _Parser:
     return parser
 
 
+def _delimited_hint(arguments: Sequence[str]) -> str:
+    """The meaning of -d in a stack tool, for who gave it a number, as other tools take it."""
+    after = [arguments[place + 1] for place, each in enumerate(arguments[:-1]) if each == "-d"]
+    if any(each.replace(".", "", 1).isdecimal() for each in after):
+        return "; -d is --delimited here, which has no value: seconds are --duration"
+    return ""
+
+
 def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
     """A tool's options, an instance of its dataclass, and the common ones. Raises UsageError."""
     parser = build_parser(tool)
+    if isinstance(tool, StackTool):
+        parser.hint = _delimited_hint(arguments)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     own = {name.removeprefix("option."): given.pop(name) for name in list(given) if name.startswith("option.")}
     if "seconds" in given:

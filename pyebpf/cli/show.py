@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from pyebpf.recording.tables import Table
 
 _SECOND = 1_000_000_000  # nanoseconds
-_STACK_FIELDS = ("comm", "pid", "count")
+_STACK_NUMBERS = ("pid", "count")
+_STACK_FIELDS = ("comm", *_STACK_NUMBERS)
 _EPILOG = """\
 Without an option for the output it prints as the recorded command did. --where
 may be given several times: all of them hold for what is shown. NAME is a field
@@ -189,6 +190,22 @@ def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
             raise UsageError(
                 "pyebpf show", f"--where: {header.tool} has no field {each.name!r}{closest_or_all(each.name, names)}"
             )
+        numbers = each.name in _STACK_NUMBERS if header.kind == "stacks" else _are_numbers(tables, each.name)
+        if numbers and not each.fits_numbers():
+            raise UsageError(
+                "pyebpf show",
+                f"--where: {each.name} is a number, and {each.value!r} is none: write such as '{each.name} "
+                f"{each.comparison} 7'",
+            )
+
+
+def _are_numbers(tables: list[Table], name: str) -> bool:
+    """Whether each value of a field is a number or null."""
+    kinds = [table.types.get(name) for table in tables if name in table.fields]
+    return all(
+        kind is not None and {*(kind if isinstance(kind, list) else [kind])} <= {"integer", "number", "null"}
+        for kind in kinds
+    )
 
 
 class _Show:

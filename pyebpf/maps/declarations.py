@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from pyebpf.maps.array import ArrayMap
 from pyebpf.maps.keyed import HashMap
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from pyebpf.maps.sockmap import SocketMap
     from pyebpf.maps.user_ringbuf import UserRingBuffer
 
+    #: A tuple of types, and a tuple of what they are in Python: no signature can say each part's.
+    Tuple: TypeAlias = tuple[Any, ...]
     #: A type, or a tuple of such.
-    Of: TypeAlias = type[T] | tuple[Any, ...]
+    Of: TypeAlias = type[T] | Tuple
 
 DEFAULT_SIZE = 10_240
 DEFAULT_RING = 256 * 1024
@@ -39,6 +41,14 @@ DEFAULT_RING = 256 * 1024
 class MapMethods(BaseModule):
     """A module's maps: each method that declares one returns it."""
 
+    @overload
+    def hash(self, key: type[K], value: type[V], *, size: int = ..., name: str = ...) -> HashMap[K, V]: ...
+    @overload
+    def hash(self, key: Tuple, value: type[V], *, size: int = ..., name: str = ...) -> HashMap[Tuple, V]: ...
+    @overload
+    def hash(self, key: type[K], value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[K, Tuple]: ...
+    @overload
+    def hash(self, key: Tuple, value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[Tuple, Tuple]: ...
     def hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table of at most `size` entries, all processors together.
 
@@ -46,18 +56,48 @@ class MapMethods(BaseModule):
         """
         return self.declare(HashMap(name, MapType.HASH, key, value, size))
 
+    @overload
+    def lru_hash(self, key: type[K], value: type[V], *, size: int = ..., name: str = ...) -> HashMap[K, V]: ...
+    @overload
+    def lru_hash(self, key: Tuple, value: type[V], *, size: int = ..., name: str = ...) -> HashMap[Tuple, V]: ...
+    @overload
+    def lru_hash(self, key: type[K], value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[K, Tuple]: ...
+    @overload
+    def lru_hash(self, key: Tuple, value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[Tuple, Tuple]: ...
     def lru_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table that gives up the entries least recently used when it is full."""
         return self.declare(HashMap(name, MapType.LRU_HASH, key, value, size))
 
+    @overload
+    def percpu_hash(self, key: type[K], value: type[V], *, size: int = ..., name: str = ...) -> HashMap[K, V]: ...
+    @overload
+    def percpu_hash(self, key: Tuple, value: type[V], *, size: int = ..., name: str = ...) -> HashMap[Tuple, V]: ...
+    @overload
+    def percpu_hash(self, key: type[K], value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[K, Tuple]: ...
+    @overload
+    def percpu_hash(self, key: Tuple, value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[Tuple, Tuple]: ...
     def percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """A hash table with a value for each processor under each key. User space reads sums of integers."""
         return self.declare(HashMap(name, MapType.PERCPU_HASH, key, value, size))
 
+    @overload
+    def lru_percpu_hash(self, key: type[K], value: type[V], *, size: int = ..., name: str = ...) -> HashMap[K, V]: ...
+    @overload
+    def lru_percpu_hash(self, key: Tuple, value: type[V], *, size: int = ..., name: str = ...) -> HashMap[Tuple, V]: ...
+    @overload
+    def lru_percpu_hash(self, key: type[K], value: Tuple, *, size: int = ..., name: str = ...) -> HashMap[K, Tuple]: ...
+    @overload
+    def lru_percpu_hash(
+        self, key: Tuple, value: Tuple, *, size: int = ..., name: str = ...
+    ) -> HashMap[Tuple, Tuple]: ...
     def lru_percpu_hash(self, key: Of[K], value: Of[V], *, size: int = DEFAULT_SIZE, name: str = "") -> HashMap[K, V]:
         """`percpu_hash` that gives up the entries least recently used when it is full."""
         return self.declare(HashMap(name, MapType.LRU_PERCPU_HASH, key, value, size))
 
+    @overload
+    def array(self, value: type[V], *, size: int = ..., name: str = ..., mappable: bool = ...) -> ArrayMap[V]: ...
+    @overload
+    def array(self, value: Tuple, *, size: int = ..., name: str = ..., mappable: bool = ...) -> ArrayMap[Tuple]: ...
     def array(self, value: Of[V], *, size: int = 1, name: str = "", mappable: bool = False) -> ArrayMap[V]:
         """`size` values that always exist, zero at first, under the indices from 0.
 
@@ -101,6 +141,10 @@ class MapMethods(BaseModule):
 
         return self.declare(PerfBuffer(name, record, pages, overwrite=overwrite))
 
+    @overload
+    def percpu_array(self, value: type[V], *, size: int = ..., name: str = ...) -> ArrayMap[V]: ...
+    @overload
+    def percpu_array(self, value: Tuple, *, size: int = ..., name: str = ...) -> ArrayMap[Tuple]: ...
     def percpu_array(self, value: Of[V], *, size: int = 1, name: str = "") -> ArrayMap[V]:
         """`array` with a value for each processor. User space reads sums of integers."""
         return self.declare(ArrayMap(name, MapType.PERCPU_ARRAY, value, size))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from pyebpf.collector import collector_paused
 from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.maps.differences import check_counters, gained
-from pyebpf.maps.snapshot import Merging, SnapshotMapping
+from pyebpf.maps.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.maps.store import Stored, each_entry
 from pyebpf.specs.map_traits import Key, MapOperation
 from pyebpf.types import U32, IntType
@@ -51,17 +51,10 @@ class ReadMapping(Merging, Stored, Mapping[K, V], Generic[K, V]):
         """All entries."""
 
     def __getitem__(self, key: K) -> V:
-        # Here, and not in a method of Merging: dict(m) comes here once a key.
-        if (merge := self._merge) is not None:
-            pairs, _, _, most = merge
-            for expected, value in pairs:  # the next one only
-                found: V = value
-                if expected is key and (
-                    (key.__class__ is int and key > most) or self._continue_merge(merge, sys._getframe(1))
-                ):
-                    return found
-                break
-            self._merge = None
+        merge = self._merge
+        if merge is not None and (ahead := self._ahead(merge, key, sys._getframe(1))) is not NOT_NEXT:
+            found: V = ahead
+            return found
         return self._read_value(key)
 
     def _keys_now(self) -> list[K]:
@@ -332,8 +325,9 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         """Take all entries out and return them; over successive calls each is returned exactly once."""
         self._check_removable("use clear()")
         result: dict[K, V] = {}
-        for keys, values, _ in self.store.lookup_and_delete_batches():
-            result.update(zip(self._decode_keys(keys), self._decode_values(values), strict=True))
+        with collector_paused():
+            for keys, values, _ in self.store.lookup_and_delete_batches():
+                result.update(zip(self._decode_keys(keys), self._decode_values(values), strict=True))
         return result
 
     def clear(self) -> None:
@@ -386,10 +380,11 @@ class PerCpuValues(ReadMapping[K, list[V]], Generic[K, V]):
     def _now(self) -> SnapshotMapping[K, list[V]]:
         owner = self._owner
         found: SnapshotMapping[K, list[V]] = SnapshotMapping([], [])
-        for keys, values, _ in owner._batches():
-            found.key_list += owner._decode_keys(keys)
-            slots = iter(owner.decode_slots(values))
-            found.value_list += map(list, zip(*[slots] * owner.store.processors, strict=True))
+        with collector_paused():
+            for keys, values, _ in owner._batches():
+                found.key_list += owner._decode_keys(keys)
+                slots = iter(owner.decode_slots(values))
+                found.value_list += map(list, zip(*[slots] * owner.store.processors, strict=True))
         return found
 
 

@@ -212,8 +212,13 @@ def _json(stack: Stack, time: str) -> str:
     import json
 
     # ASCII only, as all JSON of the tools.
+    return json.dumps({"time": time, **stack_object(stack)})
+
+
+def stack_object(stack: Stack) -> dict[str, object]:
+    """A stack as JSON has it, without the time."""
     parts = [{"name": part.name, **_object(part)} for part in stack.parts]
-    return json.dumps({"time": time, **_object(stack), **({"parts": parts} if parts else {}), "count": stack.count})
+    return {**_object(stack), **({"parts": parts} if parts else {}), "count": stack.count}
 
 
 def _object(stack: Stack | StackPart) -> dict[str, object]:

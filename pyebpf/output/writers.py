@@ -213,8 +213,13 @@ class JsonHistograms:
         for item in items:
             if not item.total:
                 continue
-            key = {_field(name): plain(value) for name, value in item.labels.items()}
-            buckets = [{"low": b.low, "high": b.high, "count": b.count} for b in item.rows()]
-            totals = {} if item.sum is None else {"sum": item.sum}
-            lines.append(json_line({TIME: time, **key, "unit": item.unit, **totals, "buckets": buckets}))
+            lines.append(json_line({TIME: time, **histogram_object(item)}))
         self.sink.write("".join(lines))
+
+
+def histogram_object(item: Histogram) -> dict[str, object]:
+    """A histogram as JSON has it, without the time."""
+    key = {_field(name): plain(value) for name, value in item.labels.items()}
+    buckets = [{"low": b.low, "high": b.high, "count": b.count} for b in item.rows()]
+    totals = {} if item.sum is None else {"sum": item.sum}
+    return {**key, "unit": item.unit, **totals, "buckets": buckets}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf import (
     BPF,
@@ -101,6 +101,11 @@ class Exec(Struct):
     def words(self) -> Arguments:
         """The arguments; of a call that failed the path, which was looked for, in place of the first."""
         return Arguments([self.path, *self.args[1:]]) if self.result else self.args
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, and `args` in place of their memory."""
+        fields = {name: value for name, value in super().as_dict().items() if name not in {"size", "count", "memory"}}
+        return {**fields, "args": list(self.args)}
 
 
 @dataclass(frozen=True)

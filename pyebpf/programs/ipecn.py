@@ -9,6 +9,8 @@ Overhead: one probe for each packet that a device receives or sends.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyebpf import BPF, KernelObject, cast, char, field, now, u16, u64
 from pyebpf.filters import DeviceFilter
 from pyebpf.programs._addresses import PacketAddresses
@@ -34,6 +36,17 @@ class Mark(PacketAddresses):
     def direction(self) -> str:
         """The packet's way, "in" or "out"."""
         return "out" if self.outgoing else "in"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name; the addresses, as text, in place of those of each version."""
+        return {
+            "time": self.time,
+            "direction": self.direction,
+            "interface": self.interface,
+            "version": self.version,
+            "source": str(self.source),
+            "destination": str(self.destination),
+        }
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,12 @@ class Condition:
             value = value[1:-1]
         return cls(name, comparison, value)
 
+    def fits_numbers(self) -> bool:
+        """Whether a number can be compared like this."""
+        if self.comparison == "~" or _number(self.value) is not None:
+            return True
+        return self.value == "null" and self.comparison in {"==", "!="}
+
     def holds(self, found: object) -> bool:
         """Whether a field's value is such a one."""
         if isinstance(found, tuple | list):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pyebpf.link import Link
+    from pyebpf.module.body import Body
+    from pyebpf.module.declared import D
     from pyebpf.module.probe import AnyProbe
     from pyebpf.objects import KernelMap, Program
     from pyebpf.runtime.processes import ProcessWatch
@@ -97,6 +99,21 @@ class BPF(Module):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def declare(self, entity: D) -> D:
+        self._check_declares(f"the map {entity.name}" if entity.name else "this map")
+        return super().declare(entity)
+
+    def body_of(self, value: object, decorator: str) -> Body:
+        self._check_declares(f"@bpf.{decorator}")
+        return super().body_of(value, decorator)
+
+    def _check_declares(self, what: str) -> None:
+        if self._loaded is not None:
+            raise InvalidValue(
+                f"{what} is declared after this BPF was loaded, which has only what was there then: declare it before, "
+                "in a new BPF()"
+            )
 
     def load(self) -> None:
         """Compile, and load maps and programs; attach nothing. Events come after `attach`."""

@@ -46,6 +46,7 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
 from pyebpf.output.stacks import SLOT, Stack, StackPart
+from pyebpf.stop import Stop, events, events_of, last_time, monotonic_time
 from pyebpf.tool.columns import elapsed_column, ends_columns, lifespan_column, result_column
 from pyebpf.tool.modes import EventMode, SummaryMode
 from pyebpf.tool.options import (
@@ -78,7 +79,6 @@ from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.signature import described_open, has_field
 from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, CountsOf, counts_of, histograms_of, load_average
-from pyebpf.tool.stop import Stop, events, events_of, last_time, monotonic_time
 from pyebpf.tool.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from pyebpf.output.flamegraph import Palette
+    from pyebpf.tool.json_objects import JsonObjects
     from pyebpf.tool.modes import Mode
     from pyebpf.tool.options import Kind
 
@@ -263,6 +264,15 @@ class Tool(Generic[P, Options, Built]):
         """The object that `open` gives, of an attached tracer."""
         raise NotImplementedError
 
+    def json_objects(self, options: Options, time: str = "") -> JsonObjects:
+        """Makes of records, whose attribute `time` has their time, what `--json` prints with these options."""
+        from pyebpf.tool.json_objects import JsonObjects
+
+        lines: EventLines[Built, Options, Any] | None = getattr(self, "lines", None)
+        if lines is None:
+            return JsonObjects(self.columns_for(options), time)
+        return JsonObjects(self.columns_for(options), time, lines.record, JsonObjects(lines.columns, lines.time))
+
     def try_before_attaching(self, tracer: Built, options: Options) -> None:
         """Let the tracer try what it can as long as nothing is attached; entering it may then raise."""
 
@@ -339,7 +349,11 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 
     def reader(self, tracer: Built, options: Options) -> Events[Yielded]:
         return Events(
-            self.name, lambda stop: self.records(tracer, options, stop), lambda: tracer.dropped, self.drop_labels
+            self.name,
+            lambda stop: self.records(tracer, options, stop),
+            lambda: tracer.dropped,
+            self.drop_labels,
+            lambda: self.json_objects(options, self.time),
         )
 
     @overload
@@ -428,6 +442,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
             lambda stop: () if lines is None else lines.records(tracer, options, stop),
             lambda: tracer.dropped,
             self.drop_labels,
+            lambda: self.json_objects(options),
         )
 
     @overload
@@ -461,7 +476,11 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
 
     def reader(self, tracer: Built, options: Options) -> Stacks:
         return Stacks(
-            self.name, lambda stop: self.collect(tracer, options, stop), lambda: tracer.dropped, self.drop_labels
+            self.name,
+            lambda stop: self.collect(tracer, options, stop),
+            lambda: tracer.dropped,
+            self.drop_labels,
+            lambda: self.json_objects(options),
         )
 
     def open(self, *args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[Stacks]:

@@ -6,17 +6,20 @@ import os
 import select
 from collections import deque
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.stop import Stop
 from pyebpf.tool.drops import in_words
-from pyebpf.tool.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyebpf.output.stacks import Stack
+    from pyebpf.tool.json_objects import JsonObjects
 
 Yielded = TypeVar("Yielded")
 
@@ -24,8 +27,15 @@ Yielded = TypeVar("Yielded")
 class Reader:
     """The base of what a tool's `open` gives."""
 
-    def __init__(self, name: str, dropped: Callable[[], Mapping[str, int]], drop_labels: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        dropped: Callable[[], Mapping[str, int]],
+        drop_labels: Mapping[str, str],
+        new_objects: Callable[[], JsonObjects],
+    ) -> None:
         self._name = name
+        self._new_objects = new_objects
         self._count_drops: Callable[[], Mapping[str, int]] | None = dropped
         self._drop_labels = drop_labels
         self._last_drops: dict[str, int] = {}
@@ -39,6 +49,18 @@ class Reader:
         if self._count_drops is None:
             return dict(self._last_drops)
         return in_words(self._count_drops(), self._drop_labels)
+
+    def as_json(self, record: object) -> dict[str, object]:
+        """A record of this tool as the object that the command prints with `--json`, for `json.dumps`.
+
+        It has the fields that `pyebpf schema TOOL` lists, for the options that `open` was given: `time`, an ISO 8601
+        date, numbers in base units, addresses and the like as text.
+        """
+        return self._objects.of(record)
+
+    @cached_property
+    def _objects(self) -> JsonObjects:
+        return self._new_objects()
 
     def close(self) -> None:
         """Keep the numbers of drops. Leaving the block calls it."""
@@ -64,8 +86,9 @@ class Events(Reader, Generic[Yielded]):
         records: Callable[[Stop], Iterator[Yielded]],
         dropped: Callable[[], Mapping[str, int]],
         drop_labels: Mapping[str, str],
+        new_objects: Callable[[], JsonObjects],
     ) -> None:
-        super().__init__(name, dropped, drop_labels)
+        super().__init__(name, dropped, drop_labels, new_objects)
         self._make = records
         self._stop = Stop()
         #: It holds records that it has read from the buffer, unless it is None.
@@ -186,14 +209,17 @@ class Snapshot(Reader, Generic[Yielded]):
         records: Callable[[Stop], Iterable[object]],
         dropped: Callable[[], Mapping[str, int]],
         drop_labels: Mapping[str, str],
+        new_objects: Callable[[], JsonObjects],
     ) -> None:
-        super().__init__(name, dropped, drop_labels)
+        super().__init__(name, dropped, drop_labels, new_objects)
         self._count = count
         self._records = records
 
     def __call__(self) -> list[Yielded]:
         """Return what was counted since the call before."""
-        return list(self._count())
+        found = list(self._count())
+        self._objects.ended = monotonic_ns()
+        return found
 
     def events(self) -> list[Any]:
         """Events since the call before; none of a tool without `lines`."""
@@ -210,12 +236,15 @@ class Stacks(Reader):
         collect: Callable[[Stop], Iterable[Stack]],
         dropped: Callable[[], Mapping[str, int]],
         drop_labels: Mapping[str, str],
+        new_objects: Callable[[], JsonObjects],
     ) -> None:
-        super().__init__(name, dropped, drop_labels)
+        super().__init__(name, dropped, drop_labels, new_objects)
         self._collect = collect
 
     def __call__(self, seconds: float) -> list[Stack]:
         """Return what was counted in so many seconds from now."""
         with Stop() as stop:
             stop.end_after(seconds)
-            return list(self._collect(stop))
+            found = list(self._collect(stop))
+        self._objects.ended = monotonic_ns()
+        return found

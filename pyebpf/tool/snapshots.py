@@ -182,6 +182,6 @@ def _release(bpf: Any, labels: Mapping[str, object]) -> None:
 
 def load_average(_bpf: object, _options: object) -> str:
     """The `heading` of screens: load averages of 1, 5 and 15 minutes, and threads running and in all."""
-    from pathlib import Path  # as in `pyebpf.tool.stop`
+    from pathlib import Path  # as in `pyebpf.stop`
 
     return f"loadavg: {Path('/proc/loadavg').read_text(encoding='ascii').strip()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import cached_property
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from pyebpf.dataclass import dataclass
@@ -227,7 +228,9 @@ def _frozen(value: object) -> object:
 
 def _plain(value: object) -> object:
     if isinstance(value, Struct):
-        return Struct.as_dict(value)
+        # A class may have one of its own, or a field of that name.
+        method = type(value).as_dict
+        return method(value) if isinstance(method, FunctionType) else Struct.as_dict(value)
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 

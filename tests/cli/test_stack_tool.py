@@ -219,3 +219,14 @@ def test_as_a_library():
     """Each call watches for its time."""
     with TOOL.open(nameless=True) as collected:
         assert [stack.count for stack in collected(0.01)] == [3, 2]
+
+
+def test_seconds_that_were_given_with_d():
+    """They have another name here, since -d is --delimited: said behind any error, and at no other time."""
+    hint = "; -d is --delimited here, which has no value: seconds are --duration"
+    with pytest.raises(UsageError) as refused:
+        parse(find("stackcount"), ["-d", "1", "c:malloc"])
+    assert str(refused.value).split("\n")[0].endswith(f"argument seconds: 'c:malloc' is not a number{hint}")
+    with pytest.raises(UsageError) as refused:
+        parse(find("stackcount"), ["-d", "c:malloc", "x"])
+    assert hint not in str(refused.value)

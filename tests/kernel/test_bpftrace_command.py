@@ -100,3 +100,12 @@ def test_an_output_file_is_not_written_through_another_user_s_link(tmp_path):
     assert "is another user's link, in a folder that everybody can write to" in done.stderr
     done = pyebpf("-e", "BEGIN { print(1); }", "-o", str(tmp_path / "none" / "file"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_options_may_stand_before_the_script() -> None:
+    """As they do in `pyebpf run`; its arguments stay behind it."""
+    done = pyebpf("-e", "-c", "true", "-q", 'BEGIN { printf("%d\\n", $1); }', "7")
+    assert (done.returncode, done.stdout) == (0, "7\n\n\n"), done.stderr
+    done = pyebpf("-e", "-q")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("pyebpf -e: give a script behind the options")

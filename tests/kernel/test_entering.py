@@ -72,3 +72,30 @@ def test_what_is_loaded_is_not_simulated(counting):
             Simulation(bpf, FakeTarget()).__enter__()
         call(3)
         assert bpf["calls"][0] == 3
+
+
+def test_nothing_is_declared_once_it_is_loaded(counting):
+    """Neither a map, nor an aggregation, nor a probe, until it is closed: they would not be loaded."""
+    message = "declared after this BPF was loaded.*in a new BPF"
+    counting.load()
+    with pytest.raises(InvalidValue, match=f"the map late is {message}"):
+        counting.hash(key=u32, value=u64, name="late")
+    with pytest.raises(InvalidValue, match=f"this map is {message}"):
+        counting.log2_hist()
+    with pytest.raises(InvalidValue, match=f"@bpf.tracepoint is {message}"):
+
+        @counting.tracepoint("syscalls:sys_enter_getppid")
+        def late() -> None:
+            pass
+
+    with pytest.raises(InvalidValue, match=f"@bpf.syscall is {message}"):
+
+        @counting.syscall()
+        def later() -> int:
+            return 0
+
+    assert [len(counting.maps), len(counting.probes)] == [1, 1]
+    counting.close()
+    counting.log2_hist(name="late")
+    with counting:
+        assert counting["late"].snapshot().total == 0

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -273,3 +274,33 @@ def test_every_example_is_here():
     others = Path(__file__).with_name("test_examples_of_pages.py").read_text(encoding="utf-8")
     tested |= set(re.findall(r'"(\w+)\.py"', others))
     assert {path.stem for path in EXAMPLES.glob("*.py")} <= tested
+
+
+def test_typed(during_sleep):
+    """Three programs of one name, under this user, each with its path."""
+    out = during_sleep("typed.py", lambda: [subprocess.run(["/bin/true"], check=True) for _ in range(3)])
+    lines = out.splitlines()
+    assert f"{os.getuid()} true 3" in lines
+    assert len([line for line in lines if line.endswith(" /bin/true")]) == 3
+
+
+def test_exporter():
+    """17 reads of 1000 bytes: their bucket, the sum and the count, as Prometheus reads them."""
+    command = [sys.executable, EXAMPLES / "exporter.py", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            address = process.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:"), process.stderr.read()
+            child("exported", "f = os.open('/dev/zero', os.O_RDONLY)\nfor _ in range(17): os.read(f, 1000)")
+            with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
+                assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+                text = answer.read().decode()
+        finally:
+            process.kill()
+    assert text.startswith("# TYPE read_bytes histogram\n")
+    found = dict(re.findall(r'^read_bytes_(\w+\{comm="exported"(?:,le="[^"]*")?\}) (\d+)$', text, re.MULTILINE))
+    at = {name.split('"')[3]: int(count) for name, count in found.items() if name.startswith("bucket")}
+    assert list(at) == ["0", *(str((1 << n) - 1) for n in range(1, 21)), "+Inf"]
+    assert at["1023"] - at["511"] == 17
+    assert at["+Inf"] == int(found['count{comm="exported"}'])
+    assert int(found['sum{comm="exported"}']) == 17_000

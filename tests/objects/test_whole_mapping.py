@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from itertools import count
 
 import pytest
@@ -135,16 +134,6 @@ def test_a_key_that_is_asked_for_between_is_read_then():
     made = over
     assert sorted(dict(over).values()) == [0, 1, 2, 3, 5, 6, 99]
     assert over._merge is None
-
-
-def test_a_merge_is_not_taken_over_by_another_instruction():
-    """`map` asks for the very keys in their order, but not from the instruction that read them."""
-    made = over_store(StoredMapping, MapType.HASH, U32, U64)
-    made.update({number * 1_000_003: number for number in range(1, 7)})
-    keys = list(made.keys())
-    made._begin_merge(made._now(), sys._getframe())
-    made.update(dict.fromkeys(keys, 5))
-    assert [made[key] for key in keys] == [5] * 6
 
 
 @pytest.mark.parametrize("listed", [list, tuple, sorted, lambda m: [*m]])

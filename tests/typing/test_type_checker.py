@@ -30,10 +30,15 @@ MESSAGES = {
     "called": '"Probe[[ptr[char], int], None]" not callable  [operator]',
     "argument of a subprogram": 'Argument 1 to "twice" has incompatible type "str"; expected "int"  [arg-type]',
     "no type": (
-        'Argument "key" to "hash" of "MapMethods" has incompatible type "int"; '
-        'expected "type[Never] | tuple[Any, ...]"  [arg-type]'
+        'No overload variant of "hash" of "MapMethods" matches argument types "int", "type[int]"  [call-overload]'
     ),
-    "no such parameter": 'Unexpected keyword argument "key" for "array" of "MapMethods"  [call-arg]',
+    "one number for a tuple": (
+        'Invalid index type "int" for "HashMap[tuple[Any, ...], Drop]"; expected type "tuple[Any, ...]"  [index]'
+    ),
+    "value under a tuple": (
+        'Incompatible types in assignment (expression has type "str", target has type "int")  [assignment]'
+    ),
+    "no such parameter": 'Unexpected keyword argument "key" for "ringbuf" of "MapMethods"  [call-arg]',
     "argument is missing": 'Missing positional argument "pointer" in call to "user_string"  [call-arg]',
     "option": (
         'No overload variant of "__call__" of "OpenDecorator" matches argument types "str", "int"  [call-overload]'
@@ -87,3 +92,11 @@ def test_each_mistake_is_named(mark: str, errors: dict[int, list[str]]) -> None:
     """The message names the mistake in the author's own words: the map's key, the record's field."""
     [line] = [number for number, found in marked().items() if found == mark]
     assert errors[line] == [MESSAGES[mark]]
+
+
+def test_examples_of_the_docs_are_typed() -> None:
+    """Those that say so, or that show types: mypy --strict has nothing to say of them."""
+    files = [str(ROOT / "docs" / "examples" / name) for name in ("typed.py", "exporter.py")]
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 2 source files\n"), done.stderr

@@ -54,6 +54,20 @@ slots = bpf.percpu_array(value=u64, size=8)
 drops = bpf.ringbuf(Drop)
 backlog = bpf.log2_hist(key=u32, label="backlog limit")
 calls = bpf.counter()
+by_pair = bpf.counter(key=(u32, char[16]))
+latency_of_pair = bpf.log2_hist(key=(u32, char[16]), unit="us", sums=True)
+steps_of_pair = bpf.linear_hist(0, 10, key=(u32, u32))
+finer_of_pair = bpf.log_linear_hist(key=(u32, u32))
+sums_of_pair = bpf.total(key=(u32, u32))
+least_of_pair = bpf.minimum(key=(u32, u32))
+most_of_pair = bpf.maximum(key=(u32, u32))
+stats_of_pair = bpf.stats(key=(u32, u32))
+table_of_pairs = bpf.hash(key=(u32, char[16]), value=u64)
+recent_pairs = bpf.lru_hash((u32, u32), Drop)
+pairs_by_number = bpf.percpu_hash(u32, (u32, u64))
+pairs_of_pairs = bpf.lru_percpu_hash((u32, u32), (u32, u64))
+pair = bpf.array((u32, u64))
+pair_of_each = bpf.percpu_array((u32, u64))
 
 
 @bpf.tracepoint("syscalls:sys_enter_openat")
@@ -71,6 +85,20 @@ def right(filename: ptr[char], dfd: u64) -> None:
     for i in unroll(range(4)):
         slots[i] += 1
     del lookups[tid()]
+
+
+@bpf.raw_tracepoint("sched_wakeup")
+def pairs() -> None:
+    table_of_pairs[pid(), comm()] += 1
+    by_pair[pid(), comm()].add()
+    latency_of_pair[pid(), comm()].add(3)
+    recent_pairs[pid(), tid()] = Drop(1)
+    pairs_by_number[1] = (1, 2)
+    pairs_of_pairs[1, 2] = (1, 2)
+    steps_of_pair[1, 2].add(finer_of_pair[1, 2].total)
+    pair[0] = pair_of_each[0]
+    recent_pairs[1] = Drop(1)  # wrong: one number for a tuple
+    table_of_pairs[1, "a"] = "a"  # wrong: value under a tuple
 
 
 @bpf.raw_tracepoint("sched_switch")
@@ -202,6 +230,11 @@ def user_space(seen: list[object]) -> None:
         one: int = opens["bash"]
         some: int | None = opens.get("bash")
         other: int = opens.get("bash", 0)
+        for (number, command), times in table_of_pairs.items():
+            total += number + len(command) + times
+        for key_pair, histogram in latency_of_pair.snapshot().items():
+            total += len(key_pair) + histogram.total
+        total += sums_of_pair[1, 2] + least_of_pair[1, 2] + most_of_pair[1, 2] + stats_of_pair[1, 2].count
         for drop in drops:
             total += drop.at + drop.limit + one + other
         each: list[int] = slots.per_cpu[0]
@@ -224,7 +257,7 @@ def wrong() -> None:
     right("a", 1)  # wrong: called
     twice("a")  # wrong: argument of a subprogram
     bpf.hash(key=3, value=u64)  # wrong: no type
-    bpf.array(key=u32, value=u64)  # wrong: no such parameter
+    bpf.ringbuf(Drop, key=u32)  # wrong: no such parameter
     user_string()  # wrong: argument is missing
     drops.emit(Drop(a, b))
 

@@ -9,11 +9,11 @@ from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate import arithmetic
+from pyebpf.bpftrace.translate.buffers import fitted
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Integer,
     Unknown,
-    arranged,
     is_unknown,
     of_number_type,
     read_stored,
@@ -69,7 +69,7 @@ def _is_unknown_key(key: Value | None) -> bool:
 
 def operand_of(s: Scope, key: Value | None, type_: ValueType | None) -> Any:
     """The builder's operand for a key of a map with keys of a type."""
-    return NO_KEY if key is None else arranged(key, type_).operand(s.p)
+    return NO_KEY if key is None else fitted(s.p, key, type_).operand(s.p)
 
 
 def read(s: Scope, node: Target) -> Value:
@@ -189,7 +189,7 @@ def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
     s.script.maps.note_value(map_of(node), value.type)
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Table) and not _is_unknown_key(key):
-        table.set_item(s.p, operand_of(s, key, table.key_type), arranged(value, table.value_type).operand(s.p))
+        table.set_item(s.p, operand_of(s, key, table.key_type), fitted(s.p, value, table.value_type).operand(s.p))
 
 
 def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:

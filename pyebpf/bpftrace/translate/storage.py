@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.buffers import with_room
-from pyebpf.bpftrace.translate.values import Condition, Reference, Special, arranged, of_number_type, read_stored
-from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, KernelStack, KernelSymbol, Number, Timestamp, Username
+from pyebpf.bpftrace.translate.buffers import fitted
+from pyebpf.bpftrace.translate.values import Condition, Reference, Special, of_number_type, read_stored
+from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, zero
@@ -104,9 +104,7 @@ class Storage:
         p, type_ = self._p, self._types.get(name)
         if type_ is None:
             return
-        value = arranged(value, type_)
-        if isinstance(type_, Buffer):
-            value = with_room(p, value, type_)
+        value = fitted(p, value, type_)
         if name in self._numbers:
             p.b.write(self._numbers[name], to_int(p, value.operand(p)).value)
         else:

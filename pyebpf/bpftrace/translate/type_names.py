@@ -75,7 +75,7 @@ def _typedef(s: Scope, node: ast.Type | ast.Expression) -> ast.Type | ast.Expres
     """A bare name as a type, if the kernel has such a type, and it is no value: `typeof(size_t)`."""
     from pyebpf.bpftrace.translate.builtins import BUILTINS
 
-    if not isinstance(node, ast.Identifier) or node.name in BUILTINS:
+    if not isinstance(node, ast.Identifier) or node.name in BUILTINS or node.name in s.script.defines:
         return node
     try:
         s.p.target.type_named(node.name)
