@@ -201,8 +201,8 @@ def _choose(
     lead = f"needs {request.subject}, and {last}: " if lacks else ""
     error = NotSupported(f"{lead}{request} on {name}: no candidate works here: {reasons}")
     if lacks:
-        ways = ", ".join(f"by {candidate} ({reason})" for candidate, reason in rejected)
-        error.of_tool = f"{lead}{', '.join(request.targets)} cannot be traced {ways}"
+        tried = ", ".join(f"by {candidate} ({reason})" for candidate, reason in rejected)
+        error.of_tool = f"{lead}{', '.join(request.targets)} cannot be traced {tried}"
     raise error
 
 
