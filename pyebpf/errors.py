@@ -237,7 +237,9 @@ class NotPermitted(KernelError):
 
 
 class NotSupported(KernelError):
-    """The kernel lacks the feature."""
+    """The kernel lacks the feature. `of_tool` says it to who runs a tool and has not written its decorators, or ""."""
+
+    of_tool = ""
 
 
 class VerifierError(KernelError):

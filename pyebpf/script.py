@@ -25,6 +25,7 @@ from pyebpf.runtime import BPF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pyebpf.bpftrace.includes import Files
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.frame import Frame
@@ -60,18 +61,19 @@ class Script(BPF):
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
-        self._script = ScriptModule(self, text, arguments, file, pid, settings, only)
+        self._files = _files() if "#include" in text else None
+        self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files)
         self._signals = 0
         self._script.script.unsafe = unsafe
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
+        #: The status that the script's `exit()` gave.
+        self.status = 0
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
         self.escapes = False
-        #: The status that the script's `exit()` gave.
-        self.status = 0
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
 
@@ -80,25 +82,32 @@ class Script(BPF):
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Warnings about the script, once it is compiled: probes that were left out, maps that nothing uses."""
+        return self._script.remarks
+
     def kernel_changes(self, target: Target | None = None) -> list[str]:
         """Lines on what the script takes for granted and this kernel, or `target`, has otherwise, each at its place.
 
         Arguments by number that BTF has other types for, functions and members that are gone, structs of the script's
-        own. Such a script may be compiled all the same, and then reads something else than its author meant.
+        own. Such a script may be compiled all the same, and then reads something else than its author meant. Files that
+        it includes and that are not there come first.
         """
+        missing = [] if self._files is None else self._files.missing
         from pyebpf.bpftrace.changed import concerns
 
         parsed = self._script.script
         if not concerns(parsed.program):
-            return []
+            return missing
         from pyebpf.bpftrace.changes import changes
         from pyebpf.runtime.loaded import Loaded
 
         chosen = self._target if target is None else target
         if chosen is not None:
-            return changes(parsed.program, parsed.structs, chosen)
+            return missing + changes(parsed.program, parsed.structs, chosen)
         with Loaded() as loaded:
-            return changes(parsed.program, parsed.structs, loaded.target())
+            return missing + changes(parsed.program, parsed.structs, loaded.target())
 
     def output(
         self,
@@ -131,8 +140,9 @@ class Script(BPF):
             yield from begun
             if benchmarks:
                 from pyebpf.bpftrace.benchmarks import measured
+                from pyebpf.kernel.bpf import enable_stats
 
-                yield from measured(self._script.benchmarks, json=json)
+                yield from measured(self._script.benchmarks, enable_stats, json=json)
             elif printer.status is None:
                 yield from self._iterated(printer)
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
@@ -161,6 +171,15 @@ class Script(BPF):
             self.last_dropped = dict(self.dropped)
         finally:
             self.close()
+
+    @property
+    def checks_lookups(self) -> bool:
+        """Whether probes warn of entries that they do not find; to be set before the script is compiled."""
+        return self._script.script.checks_lookups
+
+    @checks_lookups.setter
+    def checks_lookups(self, on: bool) -> None:
+        self._script.script.checks_lookups = on
 
     @property
     def wants_signals(self) -> bool:
@@ -307,7 +326,7 @@ def _number_name(kind: str, number: int) -> str:
         try:
             return signal.strsignal(number) or f"Unknown signal {number}"
         except ValueError:
-            return "Unknown signal" if number else "Unknown signal 0"
+            return "N/A" if number else "Unknown signal 0"
     from pyebpf.arch import host
 
     return host().system_call_names.get(number, "unknown")
@@ -326,6 +345,24 @@ def _complain(text: str) -> None:
     sys.stderr.flush()
 
 
+def _files() -> Files:
+    from pyebpf.bpftrace.includes import Files
+
+    return Files(_included)
+
+
+def _included(path: str, file: str) -> tuple[str, str] | None:
+    """The text and the name of a file beside the one that includes it, or at the path; None if there is none."""
+    from pathlib import Path
+
+    for found in (Path(file).parent / path, Path(path)):
+        try:
+            return found.read_bytes().decode(errors="surrogateescape"), str(found)
+        except OSError:
+            continue
+    return None
+
+
 def _cat(path: str, limit: int) -> str:
     from pathlib import Path
 
@@ -333,7 +370,8 @@ def _cat(path: str, limit: int) -> str:
         with Path(path).open("rb") as file:
             return file.read(limit).decode(errors="surrogateescape")
     except OSError as error:
-        return f"cat: {path}: {error.strerror}\n"
+        _complain(f"ERROR: failed to open file '{path}' ({error.strerror})")
+        return ""
 
 
 def _system(command: str) -> str:

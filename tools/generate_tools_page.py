@@ -24,7 +24,8 @@ HEAD = """\
 # Tools
 
 Every tool in the order of *BPF Performance Tools*, with real output. The page of a tool has its options, fields and
-overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `pyebpf doctor` which run on a machine.
+overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `pyebpf doctor --tools` which run on a
+machine.
 
 {questions}
 

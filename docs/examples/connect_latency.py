@@ -5,25 +5,17 @@ Overhead: two probes and two map operations for each connect(2).
 
 from __future__ import annotations
 
-from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, s32, u32, u64
+from pyebpf import BPF, comm, now, pid, u64
 from pyebpf.endpoints import SocketAddress, sockaddr
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, failures_option, pid_option
+from pyebpf.tasks import Call, CallFilter
+from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, failures_option, pid_option, result_column
 
 
-class Connect(Struct):
-    """A call that returned: when, with `error`, None if it succeeded, after `elapsed` nanoseconds."""
+class Connect(Call):
+    """A call that returned after `elapsed` nanoseconds."""
 
-    time: u64
-    pid: u32
-    result: s32
     elapsed: u64
-    comm: str = field(char[16])
     to: SocketAddress
-
-    @property
-    def error(self) -> str | None:
-        """The error's name, None if it succeeded."""
-        return errno_name(-self.result) if self.result else None
 
 
 @dataclass(frozen=True)
@@ -36,24 +28,16 @@ class Options:
 
 def build(options: Options) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf = BPF()
+    bpf, calls = BPF(), CallFilter(options)
     connects = bpf.ringbuf(Connect)
 
     @bpf.system_call("connect")
     def on_connect(uservaddr: int, addrlen: int, retval: int, elapsed: int) -> None:
-        if options.pid is not None and pid() != options.pid:
-            return
-        if options.failed and retval == 0:
-            return
-        to = sockaddr(uservaddr, addrlen)
-        connects.emit(Connect(time=now(), pid=pid(), result=retval, elapsed=elapsed, comm=comm(), to=to))
+        if calls.wanted(retval):
+            to = sockaddr(uservaddr, addrlen)
+            connects.emit(Connect(time=now(), pid=pid(), result=retval, comm=comm(), elapsed=elapsed, to=to))
 
     return bpf
-
-
-def outcome(call: Connect) -> str:
-    """The error's name; text has a word in place of None."""
-    return call.error or "Success"
 
 
 TOOL = EventTool(
@@ -65,13 +49,12 @@ TOOL = EventTool(
     drop_labels={"connects": "calls"},
     records=events_of("connects", "time"),
     record=Connect,
-    time="time",
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
         Column("LAT(us)", 8, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns"),
-        Column("RESULT", 12, key=outcome, field="error", value="error"),
-        Column("ADDRESS", key="to", field="address"),
+        Column("ADDRESS", 24, key="to", field="address"),
+        result_column(),
     ),
     examples=(Example("connect-latency -x", "only failed calls"),),
 )

@@ -110,7 +110,7 @@ class Aggregation(Entity, Generic[R]):
     def add_to(self, p: ProgramBuilder, key: object, value: object) -> None:
         """Append `self[key].add(value)`: look up, insert zeros where there is nothing, look up again, add."""
         assert self.key is not None
-        if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
+        if isinstance(key, (tuple, list)) and not isinstance(self.key, TupleType):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         b, number = p.b, to_int(p, value)
         entry = b.variable(ValueType.POINTER, "entry")

@@ -151,7 +151,7 @@ def _check_symbol(op: Op, symbol: str, offset: int, imm: int) -> None:
         raise AssemblyError(f"{op.name}: has both the symbol {symbol!r} and the number {taken} it stands for")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Label:
     """A name for the place of the instruction that follows it."""
 

@@ -92,7 +92,7 @@ SYMBOLIC = JUMPS | {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, guarded=False)
 class Op:
     """One operation in one form. Rows are unique objects: compare them with `is`.
 

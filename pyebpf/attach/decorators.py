@@ -89,7 +89,7 @@ _DECORATORS = ("TracingDecorator", "VerdictDecorator", "HookDecorator", "Replaci
 
 def is_decorated(value: object) -> bool:
     """Whether a decorator's only argument is what it decorates: it stands there without parentheses."""
-    return isinstance(value, FunctionType | Probe | Body)
+    return isinstance(value, (FunctionType, Probe, Body))
 
 
 def _with_parentheses(method: FunctionType) -> object:

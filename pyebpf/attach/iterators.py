@@ -223,7 +223,7 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
         """
         record = self.attach.record
         value = rvalue(p, value)
-        given = value.type if isinstance(value, RecordLiteral | Reference) else None
+        given = value.type if isinstance(value, (RecordLiteral, Reference)) else None
         if isinstance(value, Struct):
             given = value.layout
         if given != record:

@@ -61,20 +61,24 @@ class Specifier:
 
         None if there is none.
         """
-        width, side = str(self.width or ""), "<" if self.left else ">"
+        layout = f"{'<' if self.left else '>'}{self.width}" if self.width else ""
         if self.kind == "s" and isinstance(type_, String):
             precision = "" if self.precision is None else f".{self.precision}"
-            return f"{{text({name}):{side}{width}{precision}}}", type_.storage.format
+            return _field(f"text({name})", f"{layout}{precision}"), type_.storage.format
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
         if self.kind == "c":
-            return f"{{chr({name}):{side}{width}}}", _CODES[8]
-        if self.zeros and not self.left:
-            width, side = f"0{width}", ""  # after a sign
+            return _field(f"chr({name})", layout), _CODES[8]
+        if self.zeros and self.width and not self.left:
+            layout = f"0{self.width}"  # after a sign
         code = _CODES[_BITS.get(self.length, _WORD)]
         if self.kind in "di":
-            return f"{{{name}:{side}{'+' if self.plus else ''}{width}d}}", code.lower()
-        return f"{{{name}:{side}{width}{self.kind.replace('u', 'd')}}}", code
+            if self.plus:
+                side, width = layout[:1], layout[1:]
+                layout = f"{side}+{width}" if side in ("<", ">") else f"+{layout}"
+            return _field(name, f"{layout}d" if layout else ""), code.lower()
+        kind = self.kind.replace("u", "")
+        return _field(name, f"{layout}{kind}"), code
 
     def _number(self, value: int) -> str:
         bits = _WORD if self.kind == "p" else _BITS.get(self.length, _WORD)
@@ -95,6 +99,11 @@ class Specifier:
         if self.zeros and not self.left and self.kind not in ("s", "c"):
             return sign + text.rjust(self.width - len(sign), "0")
         return f"{sign}{text}".ljust(self.width) if self.left else f"{sign}{text}".rjust(self.width)
+
+
+def _field(value: str, layout: str) -> str:
+    """A replacement field. Without a layout it takes half the time."""
+    return f"{{{value}:{layout}}}" if layout else f"{{{value}}}"
 
 
 @dataclass(frozen=True, slots=True)

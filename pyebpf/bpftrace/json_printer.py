@@ -135,13 +135,19 @@ class JsonPrinter(Printer):
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         """A message with its place, which the action's text is."""
-        place, word, _ = action.text.rsplit(": ", 2)
+        word = action.text.rsplit(": ", 2)[1]
         if word == "WARNING" and not self.warns:
             return ""
-        file, line, columns = place.rsplit(":", 2)
-        kind, text = {"ERROR": "errorf", "WARNING": "warnf"}[word], quoted(super()._do_printf(action, values))
+        return self._placed({"ERROR": "errorf", "WARNING": "warnf"}[word], action, super()._do_printf(action, values))
+
+    def _do_warn(self, action: Action, values: tuple[Any, ...]) -> str:
+        """A warning of bpftrace's own: its first line, the others show the place."""
+        return self._placed("runtime_error", action, super()._do_printf(action, values).partition("\n")[0])
+
+    def _placed(self, kind: str, action: Action, text: str) -> str:
+        file, line, columns = action.text.rsplit(": ", 2)[0].rsplit(":", 2)
         at = f'"filename": {quoted(file)}, "line": {line}, "col": {columns.partition("-")[0]}'
-        return f'{{"type": "{kind}", "msg": {text}, {at}}}\n'
+        return f'{{"type": "{kind}", "msg": {quoted(text)}, {at}}}\n'
 
     def _do_time(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("time", quoted(super()._do_time(action, values)))
@@ -150,7 +156,8 @@ class JsonPrinter(Printer):
         return message("join", quoted(super()._do_join(action, values).removesuffix("\n")))
 
     def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
-        return message("cat", quoted(self._cat(super()._do_printf(action, values))))
+        found = self._cat(super()._do_printf(action, values))
+        return message("cat", quoted(found)) if found else ""
 
     def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
         return message("syscall", quoted(self._system(super()._do_printf(action, values))))

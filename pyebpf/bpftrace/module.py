@@ -13,14 +13,16 @@ from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.attach import DecoratorMethods
-    from pyebpf.bpftrace.ast import AttachPoint
+    from pyebpf.bpftrace.ast import AttachPoint, Node
+    from pyebpf.bpftrace.includes import Files
+    from pyebpf.bpftrace.source import Source
     from pyebpf.module.probe import AnyProbe, Attachment
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
@@ -41,14 +43,17 @@ class ScriptModule:
         pid: int | None,
         settings: Mapping[str, str] | None = None,
         only: str = "",
+        files: Files | None = None,
     ) -> None:
         self._module = module
         words = [each for each in arguments if not each.startswith("--")]
-        program = parse(text, file, words)
+        program = parse(text, file, words, files)
         with room():
             program = expand(program, is_function)
         self.script = Script(program, arguments, settings)
         self.script.pid = pid
+        #: Warnings about the script, known once it is compiled.
+        self.remarks: list[str] = []
         #: The probes of BEGIN, of END, of signals to this process, of benchmarks, iterators, and all others.
         self.begins: list[AnyProbe] = []
         self.ends: list[AnyProbe] = []
@@ -77,6 +82,11 @@ class ScriptModule:
                 body = ProbeBody(self.script, probe, point, program_name(point))
                 made = request(module, source, point, body, pid)
                 self._list_of(point).append(made)
+        # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
+        places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in ("uprobe", "uretprobe")]
+        turned = [module.probes[at] for at in reversed(places)]
+        for at, last in zip(places, turned, strict=True):
+            module.probes[at] = last
         if only and not module.probes:
             raise InvalidValue("No probes to attach")
 
@@ -86,14 +96,63 @@ class ScriptModule:
     def compile(self, target: Target, link: Callable[[], ModuleSpec]) -> ModuleSpec:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
+        self.remarks = self._leave_out(target) if self.script.settings.missing_probes != "error" else []
+        self._check_modules(target)
         for _ in range(_MAX_BUILDS):
             with room():
                 self._infer(target)
                 module.maps[:] = [*maps.tables(), self.script.events]
+                self.script.unreachable.clear()  # types that were not known yet led elsewhere
                 spec = link()
             if not maps.changed:
+                self._check_options()
+                source = self.script.source
+                for each in maps.unused():
+                    self.remarks.append(source.warning(f"Unused map: @{each.map.name}", _whole(source, each)))
+                unreachable = self.script.unreachable
+                for place in sorted(unreachable):
+                    node = _whole(source, unreachable[place])
+                    self.remarks.append(source.warning("Unreachable statement.", node))
                 return spec
         raise self.script.source.error("the types of this script's maps do not settle", self.script.program)
+
+    def _check_options(self) -> None:
+        """Refuse options that no getopt() asks for."""
+        known = self.script.expected
+        unknown = [each for each in self.script.options if each not in known]
+        if unknown:
+            has = [f"--{name}" + (f": {known[name]}" if known[name] else "") for name in sorted(known)]
+            raise InvalidValue(
+                f"unexpected options of the script: {', '.join(f'--{each}' for each in unknown)}; "
+                + (f"it has {', '.join(has)}" if has else "it has none")
+            )
+
+    def _leave_out(self, target: Target) -> list[str]:
+        """Leave out the probes at attach points that the target has not; warnings about them, if they are wanted."""
+        source, module = self.script.source, self._module
+        missing = [each for each in module.probes if not _exists(each, target)]
+        for each in missing:
+            module.probes.remove(each)
+            self._list_of(_body(each).point).remove(each)
+        if self.script.settings.missing_probes == "ignore":
+            return []
+        lines = [
+            source.warning(f"No matches for {_described(_body(each).point)}. Skipping.", _body(each).point)
+            for each in missing
+        ]
+        left = {id(_body(each).probe) for each in module.probes}
+        probes = {id(_body(each).probe): _body(each).probe for each in missing}
+        removed = [probe for number, probe in probes.items() if number not in left]
+        return [*lines, *[source.warning(_REMOVED, probe.attach_points[0]) for probe in removed]]
+
+    def _check_modules(self, target: Target) -> None:
+        """Refuse raw tracepoints of a module that has none such."""
+        for each in self._module.probes:
+            point = _body(each).point
+            if point.provider != "rawtracepoint" or not point.target or "*" in point.text:
+                continue
+            if (target.raw_tracepoint(point.function).module or "vmlinux") != point.target:
+                raise self.script.source.error(f"No matches for {_described(point)}.", point)
 
     def _infer(self, target: Target) -> None:
         """Build every probe at the first of its places until no map's type is new."""
@@ -114,6 +173,34 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+
+def _whole(source: Source, node: Node) -> Node:
+    """A statement with its semicolon."""
+    return replace(node, end=node.end + source.text.startswith(";", node.end))
+
+
+_REMOVED = "Probe has no valid attach points. It is being removed which may cause issues with program behavior."
+
+
+def _body(probe: AnyProbe) -> ProbeBody:
+    body = probe.body
+    assert isinstance(body, ProbeBody)  # all of a script are
+    return body
+
+
+def _described(point: AttachPoint) -> str:
+    """An attach point in bpftrace's messages."""
+    return f"{point.provider} {':'.join(filter(None, (point.target, point.function)))}"
+
+
+def _exists(probe: AnyProbe, target: Target) -> bool:
+    """Whether the target has an attach point, or one that a pattern is for; files are not looked at."""
+    attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
+    try:
+        return all(place.program_context().exists(target) for place in attach.program_context().expand(target))
+    except NotFound:
+        return False
 
 
 def _filter(only: str) -> Callable[[AttachPoint], object]:

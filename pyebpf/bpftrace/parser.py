@@ -17,24 +17,29 @@ from pyebpf.bpftrace.types import is_builtin
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pyebpf.bpftrace.includes import Files
+
 _find_word = re.compile(r"\w*", re.ASCII).match
 
 
-def parse(script: str | bytes, file: str = "<script>", parameters: Sequence[str] = ()) -> ast.Program:
+def parse(
+    script: str | bytes, file: str = "<script>", parameters: Sequence[str] = (), files: Files | None = None
+) -> ast.Program:
     """The tree of a script; `parameters` stand in for `$1` and so on in attach points.
 
+    `files` has the texts of `#include "file"`, which are read in its place; without it these are kept as they are.
     CompileError, with its place, for what is not in the language.
     """
     source = Source(script, file)
     with room():
-        return _Parser(source, parameters).program()
+        return _Parser(source, parameters, files).program()
 
 
 def parse_expression(text: str, file: str = "<expression>") -> ast.Expression:
     """The tree of an expression alone, such as the text of a `#define`."""
     source = Source(text, file)
     with room():
-        parser = _Parser(source, ())
+        parser = _Parser(source, (), None)
         end_of_statement(source, 0, "")  # no string and no comment is left open
         parser.load(0, len(source.text))
         value = parser.expression()
@@ -44,9 +49,10 @@ def parse_expression(text: str, file: str = "<expression>") -> ast.Expression:
 
 
 class _Parser(Definitions):
-    def __init__(self, source: Source, parameters: Sequence[str]) -> None:
+    def __init__(self, source: Source, parameters: Sequence[str], files: Files | None) -> None:
         super().__init__(source)
         self._parameters = parameters
+        self._files = files
         self._position = 0
         self._definitions: list[ast.Definition] = []
         self._config: ast.Config | None = None
@@ -65,7 +71,10 @@ class _Parser(Definitions):
             if text[position] == "#":
                 self._no_items("a line of C's preprocessor")
                 found, self._position = directive(source, position)
-                self._definitions.append(found)
+                if isinstance(found, ast.Include) and self._files is not None and self._files.include(source, found):
+                    text, self._position = source.text, position
+                else:
+                    self._definitions.append(found)
             elif text[position] == ";":
                 self._position += 1
             else:

@@ -106,6 +106,11 @@ class Printer:
             self._complain(f"{action.text}{self._do_printf(action, values)}".rstrip("\n"))
         return ""
 
+    def _do_warn(self, action: Action, values: tuple[Any, ...]) -> str:
+        """A warning of bpftrace's own, not of the script's."""
+        self._complain(f"{action.text}{self._do_printf(action, values)}")
+        return ""
+
     def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
         return f"{action.types[0].text(values[0], self.names)}\n"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyebpf.aggregations.aggregation_type import Cells
-    from pyebpf.bpftrace.value_types import Aggregate
+    from pyebpf.bpftrace.value_types import Aggregate, ValueType
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.specs import MapSpec
 
@@ -75,3 +75,12 @@ class Single(Gathered):
     def _set(self, present: int) -> None:
         cells = bytes(8 * len(self.type.codes)) + present.to_bytes(8, "little")
         self.store.update_elem(_KEY, cells * self.store.processors)
+
+
+def gathered(
+    name: str, key_type: ValueType | None, value_type: Aggregate, size: int, kind: MapType, *, loses: bool
+) -> Gathered:
+    """The map of an aggregation: an array if it has no keys, unless a program removes the value, or it was declared."""
+    if key_type is None and not loses and kind is MapType.HASH:
+        return Single(name, value_type)
+    return Gathered(name, key_type, value_type, size, kind)

@@ -119,10 +119,14 @@ class String(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class Address(ValueType):
-    """A pointer. `target` is what lies there: a kernel type, an integer, characters; None if nothing is known."""
+    """A pointer. `target` is what lies there: a kernel type, an integer, characters; None if nothing is known.
+
+    `held` is the type of a variable whose address it is.
+    """
 
     target: KernelType | IntType | CharFactory | None
     space: Space
+    held: ValueType | None = None
 
     name: ClassVar[str] = "a pointer"
 

@@ -22,7 +22,7 @@ DROPS_MAP = ".drops"
 FULL = "map full"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class DropReason:
     """Why something was not counted or not sent, and the map that it was meant for (empty: none)."""
 

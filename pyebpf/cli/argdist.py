@@ -63,13 +63,14 @@ def run_argdist(arguments: list[str]) -> int:
     wanted = [(each, text) for each in order if (text := next(texts[each], None)) is not None]
     if not wanted:
         raise UsageError("pyebpf argdist", "give -H SPEC or -C SPEC")
-    specs: list[tuple[str, Distribution]] = []
+    specs: list[Distribution] = []
 
     def write() -> str:
-        specs.extend((function, parse_distribution(text)) for function, text in wanted)
-        return distribution_script(specs, pid=given.pid, strings=given.strings)
+        specs.extend(parse_distribution(text) for _, text in wanted)
+        functions = [function for function, _ in wanted]
+        return distribution_script(list(zip(functions, specs, strict=True)), pid=given.pid, strings=given.strings)
 
-    return act_on("argdist", given, write, lambda script: _print(script, [spec for _, spec in specs], given))
+    return act_on("argdist", given, specs, write, lambda script: _print(script, specs, given))
 
 
 def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> int:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import FAILED, describe, note
-from pyebpf.errors import InvalidValue, PyebpfError
+from pyebpf.errors import CompileError, InvalidValue, PyebpfError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from pyebpf.bcc.specs import Distribution, Trace
     from pyebpf.script import Script
 
 WRONG_USAGE = 2
@@ -32,10 +33,16 @@ def declare(name: str, description: str) -> Parser:
     return parser
 
 
-def act_on(name: str, given: Namespace, write: Callable[[], str], act: Callable[[Script], int]) -> int:
+def act_on(
+    name: str,
+    given: Namespace,
+    specs: Sequence[Distribution | Trace],
+    write: Callable[[], str],
+    act: Callable[[Script], int],
+) -> int:
     """Write the script, and do with it what the options ask for; the exit status.
 
-    What is wrong with a specification is told with its caret.
+    What is wrong with a specification is told with its caret. `write` puts them all into `specs`.
     """
     from pyebpf.cli.bpftrace import dump
     from pyebpf.script import Script
@@ -51,6 +58,11 @@ def act_on(name: str, given: Namespace, write: Callable[[], str], act: Callable[
         script = Script(text, file=f"<{name}>", pid=given.pid)
         script.escapes = True
         return dump(script) if given.dump else act(script)
+    except CompileError as error:
+        from pyebpf.bcc.places import of_specification
+
+        note(f"pyebpf {name}: {describe(of_specification(error, specs) or error)}")
+        return FAILED
     except PyebpfError as error:
         note(f"pyebpf {name}: {describe(error)}")
         return FAILED

@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import contextmanager
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
@@ -48,6 +47,7 @@ options:
   --dry-run  attach, and end at once
   --no-warnings
              print nothing for warnf()
+  -k         warn where a probe reads an entry of a map that is missing
   --unsafe   allow system() and signal(), which do more than look
   -h         this help
 """
@@ -59,6 +59,7 @@ _FLAGS = {
     "--dry-run": "dry",
     "--no-warnings": "unwarned",
     "--unsafe": "unsafe",
+    "-k": "checks_lookups",
 }
 _VALUES = {
     "-p": "pid",
@@ -69,6 +70,11 @@ _VALUES = {
     "--mode": "mode",
     "--probe-filter": "only",
 }
+#: What is told of a map that was full, in bpftrace's words.
+_FULL = (
+    "WARNING: Map full; can't update element. Try increasing max_map_keys config or manually setting the max entries "
+    "in a map declaration e.g. `let @a = hash(5000)`"
+)
 #: What a value may be, where it is one of few.
 _CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none"), "--mode": ("bench",)}
 
@@ -136,6 +142,8 @@ def _value(option: str, rest: list[str], program: str) -> str | int:
         if not rest or not rest[0].isdecimal():
             raise UsageError(program, "-p takes the number of a process", "pyebpf -e --help")
         number = rest.pop(0)
+        from pathlib import Path  # four milliseconds, with what it imports, of every start
+
         if not Path(f"/proc/{number}").exists():
             raise UsageError(program, f"-p {number}: there is no such process", "pyebpf -e --help")
         return int(number)
@@ -192,6 +200,8 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             only=given.get("only", ""),
         )
         script.warns = not given.get("unwarned")
+        script.progress = note
+        script.checks_lookups = bool(given.get("checks_lookups"))
         for line in script.kernel_changes():
             note("\n".join(map(visible, line.split("\n"))))
         if given.get("dump"):
@@ -201,6 +211,8 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
                 return 0
         stream = sys.stdout
         if "output" in given:
+            from pathlib import Path  # as above
+
             stream = stack.enter_context(Path(given["output"]).open("w", encoding="utf-8"))
         return print_output(
             script,
@@ -265,6 +277,8 @@ def print_output(
     sink = text_sink(stream)
     sink.holds = held
     script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
+    for line in script.remarks:
+        note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
         if not quiet:
@@ -305,8 +319,12 @@ def _signals_of(script: Script) -> Iterator[None]:
 
 def tell_dropped(dropped: Mapping[str, int]) -> None:
     """Say what was dropped, by reason."""
+    from pyebpf.builder.drop_counters import FULL
+
     for reason, count in dropped.items():
         note(f"dropped: {count} ({reason})")
+    if any(reason.endswith(FULL) for reason in dropped):
+        note(_FULL)
 
 
 def text_sink(stream: TextIO | None = None) -> Sink:

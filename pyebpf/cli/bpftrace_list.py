@@ -65,7 +65,7 @@ class Machine(AttachPoints):
     """This machine's attach points, with bpftrace's names."""
 
     def of_kind(self, kind: str, place: str, name: str) -> list[AttachPoint]:
-        """What matches; where the kernel has none such, a line says why."""
+        """Attach points that match; where the kernel has none such, a line says why."""
         try:
             return self.find(Pattern(f"{kind}:{place}:{name}", kind, place, name)).points
         except NotFound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import suppress
 from textwrap import fill
@@ -25,6 +26,9 @@ Lists what this machine supports: kernel, privileges, mounts, limits, and each
 kernel feature, by probing it, with three answers (yes, no, could not tell). The
 name of a feature has its section's prefix: attach:fentry, map:arena. Nothing
 stays attached or mounted.
+
+With --tools: which tools run here, and what the others need. Each is attached
+for a moment.
 
 With a TOOL and its options: says whether it runs here, what each of its probes
 is attached to and how, and why earlier candidates were rejected. The tool is
@@ -75,6 +79,7 @@ def parser() -> Parser:
     """Declare the options."""
     made = Parser("doctor", DESCRIPTION)
     made.add_argument("--all", action="store_true", help="each helper of each kind of program, too")
+    made.add_argument("--tools", action="store_true", help="say of each tool whether it runs here")
     made.add_argument("--json", action="store_true", help="print one JSON object per line")
     made.add_argument("--clean", action="store_true", help="remove what dead processes of pyebpf left attached")
     made.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`, or a FILE.py that defines one")
@@ -88,9 +93,13 @@ def run_doctor(arguments: Sequence[str]) -> int:
     options = made.parse_args(arguments)
     printer = _Printer(as_json=options.json)
     if options.clean:
-        if options.tool or options.all:
+        if options.tool or options.all or options.tools:
             raise UsageError(made.prog, "--clean takes no other arguments")
         return _clean(printer)
+    if options.tools:
+        if options.tool or options.all:
+            raise UsageError(made.prog, "--tools asks about all tools: name none, or leave it out")
+        return _tools(printer)
     if options.tool:
         if options.all:
             raise UsageError(made.prog, "--all describes the machine, and takes no tool")
@@ -129,6 +138,22 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
         note(f"pyebpf doctor: {refusal}")
         return FAILED
     return 0
+
+
+def _tools(printer: _Printer) -> int:
+    """Say of each tool whether it runs here; some do on every machine that programs can be loaded on."""
+    from pyebpf.cli.catalogue import find, names
+
+    status = FAILED
+    for name in names():
+        tool = find(name)
+        answers = [_ask(tool, case.options) for case in _cases(tool, [])[0]]
+        runs = any(not answer.refused for answer in answers)
+        # Without the candidates that were tried, which `doctor TOOL` prints.
+        printer.finding("tools", name, "yes" if runs else "no", "" if runs else answers[0].refused.partition(": @")[0])
+        if runs:
+            status = 0
+    return status
 
 
 class _Case(NamedTuple):
@@ -223,7 +248,7 @@ def _cases(tool: AnyTool, arguments: list[str]) -> tuple[list[_Case], str]:
         return [_Case(parse(tool, arguments)[0])], ""
     except UsageError as error:
         if not needed or not tool.examples:
-            raise
+            return _own_process(tool, arguments, error)
         cases = []
         for each in _examples_of_targets(tool):
             example, _ = parse_example(tool, each.command)
@@ -238,6 +263,17 @@ def _cases(tool: AnyTool, arguments: list[str]) -> tuple[list[_Case], str]:
         return cases, f"{lacks} an example of each kind of target, {', '.join(case.given for case in cases)}"
     wanted = ", ".join(f"{metavar} {value!r}" for metavar, value in zip(needed, given, strict=True))
     return cases, f"{lacks} that of its first example, {wanted}"
+
+
+def _own_process(tool: AnyTool, arguments: list[str], error: UsageError) -> tuple[list[_Case], str]:
+    """The case of this process, for a tool that needs one and was given none. Raises the error for others."""
+    from pyebpf.cli.parser import parse
+
+    try:
+        case = _Case(parse(tool, [*arguments, "--pid", str(os.getpid())])[0])
+    except UsageError:
+        raise error from None
+    return [case], f"{tool.name} needs a process: asked with --pid of this one"
 
 
 def _examples_of_targets(tool: AnyTool) -> list[Example]:

@@ -12,11 +12,11 @@ from pyebpf.cli.drops import Drops
 from pyebpf.cli.intervals import intervals
 from pyebpf.cli.parser import integer, parse
 from pyebpf.cli.report import UsageError, describe, note
-from pyebpf.cli.run import attached, recorder_of
+from pyebpf.cli.run import as_told, attached, recorder_of
 from pyebpf.cli.signals import Signals, reader_of
 from pyebpf.cli.stacks import say_why_names_are_missing
 from pyebpf.dataclass import fields, replace
-from pyebpf.errors import CompileError
+from pyebpf.errors import PyebpfError
 from pyebpf.live.feed import Events, Intervals
 from pyebpf.live.hub import Hub
 from pyebpf.live.page import page, picture_page
@@ -152,11 +152,8 @@ def run_tool(tool: AnyTool, arguments: list[str], port: int = 0) -> int:
                 if common.duration is not None:
                     stop.end_after(common.duration)
                 run.trace(tracer, stop, recorder)
-        except CompileError as error:
-            if common.verbose:
-                raise
-            # As in `run_tool` of a tool without a page.
-            raise CompileError(error.message) from error
+        except PyebpfError as error:
+            raise as_told(error, tool, common) from error
     return 0
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from pyebpf.errors import MalformedData, PyebpfError
+from pyebpf.errors import MalformedData, NotSupported, PyebpfError
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import ReaderGone, silence, waiting
 
@@ -98,7 +98,9 @@ def failed(program: str, error: BaseException) -> int:
 
         print_exception(error)
     known = isinstance(error, PyebpfError | OSError | MemoryError)
-    if known or (isinstance(error, ImportError) and "ctypes" in str(error)):
+    if isinstance(error, NotSupported) and error.of_tool:
+        note(f"{program}: {visible(error.of_tool)}")
+    elif known or (isinstance(error, ImportError) and "ctypes" in str(error)):
         note(f"{program}: {describe(error)}")
     else:
         note(f"{program}: internal error, please report it with {TRACEBACK}=1 set: {describe(error)}")

@@ -45,11 +45,19 @@ def run_tool(tool: AnyTool, arguments: list[str]) -> int:
         except PyebpfError as error:
             if common.verbose and isinstance(error, VerifierError) and error.log:
                 note(error.log.rstrip("\n"))
-            if isinstance(error, CompileError) and not common.verbose:
-                # What this kernel lacks matters to who runs a tool, not the line of the tool that asks for it.
-                raise CompileError(error.message) from error
-            raise
+            raise as_told(error, tool, common) from error
     return 0
+
+
+def as_told(error: PyebpfError, tool: AnyTool, common: Common) -> PyebpfError:
+    """An error as who runs a tool is told of it, without the place in a tool of pyebpf's own.
+
+    There what this kernel lacks matters, not the line that asks for it; the author of another tool wants to see that.
+    """
+    is_shipped = getattr(tool.build, "__module__", "").startswith("pyebpf.")
+    if isinstance(error, CompileError) and is_shipped and not common.verbose:
+        return CompileError(error.message)
+    return error
 
 
 def _trace(

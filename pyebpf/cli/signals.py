@@ -82,7 +82,7 @@ class Signals:
 @contextmanager
 def until_signal() -> Iterator[Stop]:
     """Inside, a stop that the first signal asks for, or that nobody reads standard output any more."""
-    from pyebpf.tool.stop import Stop
+    from pyebpf.stop import Stop
 
     with Stop(reader=reader_of(sys.stdout)) as stop, Signals() as signals, signals.obey(stop):
         yield stop

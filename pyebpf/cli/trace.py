@@ -9,6 +9,7 @@ from pyebpf.bcc.specs import parse_trace
 from pyebpf.cli.bcc import act_on, declare
 
 if TYPE_CHECKING:
+    from pyebpf.bcc.specs import Trace
     from pyebpf.cli.arguments import Parser
 
 _DESCRIPTION = """\
@@ -57,9 +58,16 @@ def run_trace(arguments: list[str]) -> int:
         most=given.max_events,
         strings=given.strings,
     )
+    specs: list[Trace] = []
+
+    def write() -> str:
+        specs.extend(map(parse_trace, given.specs))
+        return trace_script(specs, options)
+
     return act_on(
         "trace",
         given,
-        lambda: trace_script([parse_trace(each) for each in given.specs], options),
+        specs,
+        write,
         lambda script: print_output(script, verbose=given.verbose),
     )

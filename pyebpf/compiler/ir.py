@@ -100,7 +100,7 @@ class Result(Enum):
     DECLARED = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class OpInfo:
     """An op's signature.
 
@@ -380,7 +380,7 @@ class Slot:
     where: Location | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Function:
     """A program or subprogram.
 

@@ -1,13 +1,11 @@
-"""Parameters and annotations of functions: those that a function itself declares.
+"""Annotations of functions: those that a function itself declares.
 
-`functools.wraps` gives a wrapper the annotations of what it wraps, and `inspect.signature` the signature, which a call
-of the wrapper does not follow.
+`functools.wraps` gives a wrapper the annotations of what it wraps, which a call of the wrapper does not follow.
 """
 
 from __future__ import annotations
 
 import ast
-from types import FunctionType
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import CompileError
@@ -15,23 +13,11 @@ from pyebpf.types import IntType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from inspect import Signature
+    from types import FunctionType
 
 #: The value of an annotation that has none here, such as a name that only type checkers have.
 UNKNOWN: object = object()
 _EVALUATED_LATER = 0x1000000  # __future__.annotations.compiler_flag
-
-
-def signature(function: FunctionType) -> Signature:
-    """The parameters that Python gives the arguments of a call to."""
-    import inspect  # a millisecond that most modules save
-
-    # A copy has neither `__wrapped__` nor `__signature__`.
-    bare = FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
-    )
-    bare.__kwdefaults__ = function.__kwdefaults__
-    return inspect.signature(bare)
 
 
 def declared_annotations(function: FunctionType) -> dict[str, object]:

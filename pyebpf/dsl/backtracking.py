@@ -18,8 +18,8 @@ def check_pattern(owner: object, function: object, arguments: list[object], give
         pattern, texts = getattr(arguments[0], "pattern", arguments[0]), given[1:]
     else:
         return arguments
-    length = max((len(each) for each in texts if isinstance(each, str | bytes)), default=0)
-    if isinstance(pattern, str | bytes) and may_backtrack(pattern, length):
+    length = max((len(each) for each in texts if isinstance(each, (str, bytes))), default=0)
+    if isinstance(pattern, (str, bytes)) and may_backtrack(pattern, length):
         raise TooMuch(f"cannot prove that the regular expression {pattern!r} ends soon: {ABOVE}")
     return arguments
 

@@ -59,12 +59,12 @@ def as_deep_as_c_allows() -> Iterator[None]:
 
 def too_deep(node: ast.AST) -> ast.AST | None:
     """The first node inside more than `MAX_LEVELS` others; None if there is none. Without recursion."""
-    waiting = [(node, 0)]
-    while waiting:
-        each, level = waiting.pop()
-        if level > MAX_LEVELS and hasattr(each, "lineno"):
-            return each
-        waiting += [(child, level + 1) for child in children(each)]
+    level, depth = [node], 0
+    while level:
+        found = next((each for each in level if hasattr(each, "lineno")), None) if depth > MAX_LEVELS else None
+        if found is not None:
+            return found
+        level, depth = [child for each in level for child in children(each)], depth + 1
     return None
 
 

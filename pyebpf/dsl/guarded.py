@@ -302,7 +302,7 @@ class _Guarding(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
-        if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
             test = self._call("contains", node, node.left, node.comparators[0])
             return test if isinstance(node.ops[0], ast.In) else ast.copy_location(ast.UnaryOp(ast.Not(), test), node)
         return node
@@ -325,7 +325,7 @@ class _Guarding(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
         for target in node.targets:
-            if isinstance(target, ast.Tuple | ast.List) and any(isinstance(each, ast.Starred) for each in target.elts):
+            if isinstance(target, (ast.Tuple, ast.List)) and any(isinstance(each, ast.Starred) for each in target.elts):
                 node.value = self._call("spread", node.value, node.value)
             elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Slice):
                 node.value = self._call("kept", node.value, node.value)

@@ -154,7 +154,7 @@ def _call_of(
 def _is_special(function: object, name: str) -> bool:
     """Whether it is an operator that Python's library has in Python: `Fraction.__pow__`."""
     module = text_of(function, "__module__")
-    return name[:2] == "__" and isinstance(function, FunctionType | MethodType) and _is_standard(module)
+    return name[:2] == "__" and isinstance(function, (FunctionType, MethodType)) and _is_standard(module)
 
 
 def _among(value: object, those: Sequence[object]) -> bool:
@@ -183,7 +183,7 @@ def _is_linear(function: object, owner: object) -> bool:
 
 def _numbers_in(text: object) -> int:
     """The largest number that is written in a format."""
-    if isinstance(text, bytes | bytearray):
+    if isinstance(text, (bytes, bytearray)):
         text = text.decode("latin-1")
     if not isinstance(text, str):
         return 0
@@ -208,7 +208,7 @@ def _check_format(text: object, *values: object) -> None:
 
 
 def _has_dynamic_width(text: object) -> bool:
-    shown = text.decode("latin-1") if isinstance(text, bytes | bytearray) else text
+    shown = text.decode("latin-1") if isinstance(text, (bytes, bytearray)) else text
     return isinstance(shown, str) and bool(_DYNAMIC.search(shown))
 
 
@@ -217,7 +217,7 @@ _DYNAMIC = re.compile(r"%[^a-zA-Z%]*\*|\{[^{}]*:[^{}]*\{")
 
 def is_wide(text: object) -> bool:
     """Whether a text is a format with a large width, or with one that is given with the values."""
-    return isinstance(text, str | bytes) and (_numbers_in(text) > MAX_ELEMENTS or _has_dynamic_width(text))
+    return isinstance(text, (str, bytes)) and (_numbers_in(text) > MAX_ELEMENTS or _has_dynamic_width(text))
 
 
 def _power(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
@@ -269,7 +269,7 @@ def _sum(_: object, __: object, arguments: list[object], ___: list[object]) -> l
 
 
 def _remainder(_: object, __: object, arguments: list[object], ___: list[object]) -> list[object]:
-    if isinstance(arguments[0], str | bytes | bytearray):
+    if isinstance(arguments[0], (str, bytes, bytearray)):
         _check_format(*arguments)
     return arguments
 
@@ -303,13 +303,13 @@ def _filled(_: object, __: object, arguments: list[object], ___: list[object]) -
 
 
 def _joined(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
-    if not isinstance(owner, str | bytes | bytearray) or len(arguments) != 1:
+    if not isinstance(owner, (str, bytes, bytearray)) or len(arguments) != 1:
         return arguments
     pieces: Any = arguments[0]
     if type(pieces) not in SIZED:  # it runs when it is gone through, not now
         return [_within(pieces, lambda total, each: total + len(owner) + size(each), MAX_ELEMENTS, too_long)]
     length = len(owner) * max(len(pieces) - 1, 0)
-    length += len(pieces) if isinstance(pieces, str | bytes) else sum(map(size, pieces))
+    length += len(pieces) if isinstance(pieces, (str, bytes)) else sum(map(size, pieces))
     if length > MAX_ELEMENTS:
         too_long(length)
     return arguments
@@ -358,7 +358,7 @@ def _too_many_copies(elements: int) -> NoReturn:
 
 
 def _replaced(owner: object, _: object, arguments: list[object], ___: list[object]) -> list[object]:
-    if isinstance(owner, str | bytes | bytearray) and len(arguments) > 1 and size(arguments[1]) > 1:
+    if isinstance(owner, (str, bytes, bytearray)) and len(arguments) > 1 and size(arguments[1]) > 1:
         old: Any = arguments[0]
         length = len(owner) + size(arguments[1]) * owner.count(old)
         if length > MAX_ELEMENTS:

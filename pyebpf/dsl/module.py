@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyebpf import aggregations
 from pyebpf.attach import DecoratorMethods
-from pyebpf.dsl.body import PythonBody, plain_function
 from pyebpf.errors import CompileError, Location, check_argument
 from pyebpf.maps.declarations import MapMethods
 from pyebpf.module.body import Body
@@ -42,7 +40,12 @@ class Module(DecoratorMethods, MapMethods):
 
         Raises InvalidValue for anything else.
         """
-        return value if isinstance(value, Body) else PythonBody(plain_function(value, decorator))
+        if isinstance(value, Body):
+            return value
+        # Modules of this package, and of Python's, that programs of another front end do without.
+        from pyebpf.dsl.body import PythonBody, plain_function
+
+        return PythonBody(plain_function(value, decorator))
 
     # -- functions that probes call --------------------------------------------------------------------------------
 
@@ -51,6 +54,7 @@ class Module(DecoratorMethods, MapMethods):
 
         A plain function is written out at each call instead.
         """
+        from pyebpf.dsl.body import plain_function
         from pyebpf.dsl.subprograms import PythonSubprogram
 
         entity: Any = PythonSubprogram(plain_function(function, "subprogram"))
@@ -61,6 +65,7 @@ class Module(DecoratorMethods, MapMethods):
 
         The verifier looks at it by itself, for any arguments. It has no context: it is given numbers only.
         """
+        from pyebpf.dsl.body import plain_function
         from pyebpf.dsl.subprograms import PythonSubprogram
 
         entity: Any = PythonSubprogram(plain_function(function, "replaceable"), replaceable=True)
@@ -74,6 +79,7 @@ class Module(DecoratorMethods, MapMethods):
         frame = sys._getframe(1)
         check_argument("bpf.define(text)", text, str, "source text")
         # Named by its content: the same in every run, and one text's lines are never shown for another's.
+        import linecache
         from hashlib import sha256
 
         file = f"<bpf.define {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}>"

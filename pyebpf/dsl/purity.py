@@ -9,7 +9,6 @@ operator, a generator.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import (
@@ -23,6 +22,7 @@ from types import (
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pyebpf.collector import collector_paused
+from pyebpf.dataclass import dataclass
 from pyebpf.dsl import changes, guarded, limits, set_order, unguarded
 from pyebpf.dsl.source import ORIGINALS
 from pyebpf.dsl.steps import ABOVE, COUNTING, MAX_STEPS, TooMuch, ticker_of
@@ -352,7 +352,7 @@ class Watch:
         new = guarded.guarded(function)
         if new is not function and isinstance(function, FunctionType):
             self.anew[function] = new
-        if new is function and not isinstance(function, FunctionType | MethodType):
+        if new is function and not isinstance(function, (FunctionType, MethodType)):
             arguments = [guarded.guarded_argument(each) for each in arguments]
             keywords = {name: guarded.guarded_argument(each) for name, each in keywords.items()}
         return new, arguments, keywords

@@ -50,14 +50,14 @@ def goes_through(function: object, arguments: Sequence[object], keywords: Mappin
         function = function.func
     owner = getattr(function, "__self__", None)
     name = text_of(function)
-    if isinstance(function, MethodDescriptorType | WrapperDescriptorType) and arguments:
+    if isinstance(function, (MethodDescriptorType, WrapperDescriptorType)) and arguments:
         owner, arguments = arguments[0], arguments[1:]
     if is_unordered(owner):
         return name in _TELL
     given = [*arguments, *([] if function is dict else keywords.values())]
     if not any(map(_holds_unordered if name in _DEEP else is_unordered, (*given, owner))):
         return False
-    if isinstance(owner, dict | tuple | list) and name in _COMPARE:
+    if isinstance(owner, (dict, tuple, list)) and name in _COMPARE:
         return False
     if _is_one_of(function, AGGREGATES):
         return bool(keywords.get("key"))
@@ -70,9 +70,9 @@ def _is_one_of(function: object, those: frozenset[object]) -> bool:
 
 def _is_pythons(function: object) -> bool:
     """Whether a function is Python's own: built in, or of its library."""
-    if isinstance(function, BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType | MethodWrapperType):
+    if isinstance(function, (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, MethodWrapperType)):
         return True
-    if isinstance(function, type | FunctionType):
+    if isinstance(function, (type, FunctionType)):
         root = text_of(function, "__module__").partition(".")[0]
         return root == builtins.__name__ or (root in sys.stdlib_module_names and root != "copy")
     return False
@@ -82,7 +82,7 @@ def _holds_unordered(value: object, depth: int = _DEPTH) -> bool:
     """Whether a value is such a set, or has one in it."""
     if is_unordered(value):
         return True
-    if not depth or not isinstance(value, dict | tuple | list):
+    if not depth or not isinstance(value, (dict, tuple, list)):
         return False
     inside = value.values() if isinstance(value, dict) else value
     return any(_holds_unordered(each, depth - 1) for each in inside)

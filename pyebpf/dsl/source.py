@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from pyebpf.dataclass import dataclass
 from pyebpf.dsl.depth import MAX_LEVELS, room, too_deep
 from pyebpf.dsl.tree import children
-from pyebpf.dsl.typed_source import typed_sources
 from pyebpf.errors import CompileError, Location
 
 if TYPE_CHECKING:
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound=ast.AST)
 FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
+#: The loops around a function's definition, innermost last.
+_Loops: TypeAlias = "tuple[ast.For | ast.While, ...]"
 
 _FUTURES = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag, __future__.all_feature_names, 0
@@ -39,12 +40,12 @@ ORIGINALS: dict[CodeType, CodeType] = {}
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """One function's syntax: `node` with the file it stands in, `loops` the loops around it, innermost last."""
+    """One function's syntax: `node` with the file it stands in and the loops around it."""
 
     file: str
     lines: tuple[str, ...]
     node: FunctionNode
-    loops: tuple[ast.For | ast.While, ...] = ()
+    loops: _Loops = ()
 
     def at(self, node: ast.AST) -> Location:
         """The place of a node: its first physical line, columns in characters."""
@@ -72,26 +73,14 @@ class Source:
         return Location(here.file, here.line, max(start, 0), max(start, 0) + len(self.node.name), here.text)
 
 
-@dataclass(frozen=True, eq=False)
-class _File:
-    """A parsed file: its functions by the line that their code objects name, with the loops around each.
-
-    `imports` are the names that it imports at the top. `levels` says how deep its statements and expressions stand
-    inside each other.
-    """
-
-    lines: tuple[str, ...]
-    imports: tuple[str, ...]
-    functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]]
-    levels: int
-
-
 def find_source(function: FunctionType) -> Source:
     """Find the source of a function. Raises CompileError if there is none, or if it has changed since the import."""
     code = ORIGINALS.get(function.__code__, function.__code__)
     lines = tuple(linecache.getlines(code.co_filename, function.__globals__))
     with room():
         if not lines:
+            from pyebpf.dsl.typed_source import typed_sources
+
             for typed in typed_sources(function):
                 with suppress(CompileError):
                     return _found(code, code.co_filename, typed)
@@ -108,7 +97,7 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
             Location(code.co_filename, code.co_firstlineno),
         )
     try:
-        file = _parsed(lines)
+        functions = _functions(lines, ast.Lambda if code.co_name == "<lambda>" else ast.FunctionDef)
     except (SyntaxError, ValueError):
         raise _changed(code) from None
     except RecursionError:
@@ -118,11 +107,11 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
         ) from None
     candidates = [
         (node, loops)
-        for node, loops in file.functions.get(code.co_firstlineno, [])
+        for node, loops in functions.get(code.co_firstlineno, [])
         if _name(node) == code.co_name and _spans(node, code)
     ]
     for node, loops in candidates:
-        deep = too_deep(node) if file.levels > MAX_LEVELS else None
+        deep = too_deep(node)
         if deep is not None:
             source = Source(file_name, lines, node, loops)
             raise CompileError(
@@ -130,7 +119,7 @@ def _found(code: CodeType, file_name: str, lines: tuple[str, ...]) -> Source:
                 "`elif`s: move a part into a function, or write a loop or a table",
                 source.at(deep),
             )
-        if _same(compiled_within(node, code, file.imports), code):
+        if _same(compiled_within(node, code, _imports_of(lines)), code):
             return Source(file_name, lines, node, loops)
     raise _changed(code)
 
@@ -143,24 +132,33 @@ def _changed(code: CodeType) -> CompileError:
 
 
 @functools.lru_cache(maxsize=32)
-def _parsed(lines: tuple[str, ...]) -> _File:
-    functions: dict[int, list[tuple[FunctionNode, tuple[ast.For | ast.While, ...]]]] = {}
-    tree = ast.parse("".join(lines))
-    waiting: list[tuple[ast.AST, tuple[ast.For | ast.While, ...], int]] = [(tree, (), 0)]
-    levels = 0
+def _parsed(lines: tuple[str, ...]) -> ast.Module:
+    return ast.parse("".join(lines))
+
+
+@functools.lru_cache(maxsize=64)
+def _functions(lines: tuple[str, ...], kind: type[FunctionNode]) -> dict[int, list[tuple[FunctionNode, _Loops]]]:
+    """A file's functions of a kind by the line that their code objects name, with the loops around each."""
+    functions: dict[int, list[tuple[FunctionNode, _Loops]]] = {}
+    # Lambdas alone stand in expressions, which most nodes belong to.
+    looked_at = ast.AST if kind is ast.Lambda else (ast.stmt, ast.excepthandler, ast.match_case)
+    waiting: list[tuple[ast.AST, _Loops]] = [(_parsed(lines), ())]
     while waiting:
-        node, loops, level = waiting.pop()
-        if level > levels:
-            levels = level
+        node, loops = waiting.pop()
         if isinstance(node, (ast.FunctionDef, ast.Lambda)):
-            first = node.lineno
-            if isinstance(node, ast.FunctionDef):
-                first = min([first, *(decorator.lineno for decorator in node.decorator_list)])
-            functions.setdefault(first, []).append((node, loops))
+            if isinstance(node, kind):
+                first = min([node.lineno, *[decorator.lineno for decorator in getattr(node, "decorator_list", ())]])
+                functions.setdefault(first, []).append((node, loops))
         elif isinstance(node, (ast.For, ast.While)):
             loops = (*loops, node)
-        waiting += [(child, loops, level + 1) for child in reversed(children(node))]
-    return _File(lines, tuple(dict.fromkeys(_imports(tree))), functions, levels)
+        waiting += [(child, loops) for child in reversed(children(node)) if isinstance(child, looked_at)]
+    return functions
+
+
+@functools.lru_cache(maxsize=32)
+def _imports_of(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Names that a file imports at the top."""
+    return tuple(dict.fromkeys(_imports(_parsed(lines))))
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
@@ -196,7 +194,7 @@ def _spans(node: FunctionNode, code: CodeType) -> bool:
 
 def imports_of(source: Source) -> tuple[str, ...]:
     """Names that the file of a function imports at the top."""
-    return _parsed(source.lines).imports
+    return _imports_of(source.lines)
 
 
 def compiled_within(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.subprograms import MAX_PARAMETERS, Signature, Subprogram
-from pyebpf.dsl.annotations import declared_annotations, integer_type, signature
+from pyebpf.dsl.annotations import declared_annotations, integer_type
+from pyebpf.dsl.parameters import parameters_of
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 
@@ -38,8 +39,9 @@ class PythonSubprogram(Subprogram):
         function = self.function
         annotations = declared_annotations(function)
         types: dict[str, IntType] = {}
-        for name, parameter in signature(function).parameters.items():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        parameters = parameters_of(function)
+        for name in parameters.names:
+            if name in (parameters.rest, parameters.keywords):
                 p.fail(f"{function.__name__}: a subprogram takes no *{name}", self.where)
             type_ = integer_type(annotations.get(name))
             if type_ is None:
@@ -64,11 +66,9 @@ class PythonSubprogram(Subprogram):
         self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]
     ) -> Mapping[str, object]:
         try:
-            bound = signature(self.function).bind(*arguments, **keywords)
+            return parameters_of(self.function).bind_all(arguments, keywords)
         except TypeError as error:
             p.fail(f"{self.__name__}(): {error}")
-        bound.apply_defaults()
-        return bound.arguments
 
     def build(self, p: ProgramBuilder, signature: Signature, arguments: Mapping[str, Int]) -> None:
         from pyebpf.dsl.translate import Translator, body, end_of_function

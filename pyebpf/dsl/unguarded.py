@@ -122,7 +122,7 @@ def check_size(value: object) -> None:
     kind: type = type(value)
     if kind in _WITHOUT_VALUES or kind in limits.SIZED:
         limits.check_kept(value)
-    elif isinstance(value, io.BytesIO | io.StringIO):
+    elif isinstance(value, (io.BytesIO, io.StringIO)):
         file = io.BytesIO if isinstance(value, io.BytesIO) else io.StringIO
         with suppress(ValueError):  # it is closed
             if (at := file.tell(value)) > MAX_ELEMENTS:
@@ -211,10 +211,10 @@ def refused_call(function: object, code: CodeType) -> TooMuch | None:
     name = getattr(function, "__name__", "")
     owner = getattr(function, "__self__", None)
     pattern = getattr(owner, "pattern", None)
-    is_method = name == "decompress" or (name in _UNBOUNDED_METHODS and not isinstance(owner, ModuleType | dict))
+    is_method = name == "decompress" or (name in _UNBOUNDED_METHODS and not isinstance(owner, (ModuleType, dict)))
     if is_method or _is_one_of(function):
         return _about(f"{name}()", code)
-    if isinstance(pattern, str | bytes) and may_backtrack(pattern, _TEXT):
+    if isinstance(pattern, (str, bytes)) and may_backtrack(pattern, _TEXT):
         return _about(f"the regular expression {pattern!r}", code)
     return None
 
@@ -297,7 +297,7 @@ def _held(given: Mapping[str, object]) -> list[object]:
     """The values that a function is given, and the attributes of these."""
     found = list(given.values())
     for each in given.values():
-        found += getattr(each, "__dict__", {}).values() if not isinstance(each, type | ModuleType) else ()
+        found += getattr(each, "__dict__", {}).values() if not isinstance(each, (type, ModuleType)) else ()
     return found
 
 

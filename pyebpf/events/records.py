@@ -1,7 +1,7 @@
 """Records in a ring buffer's memory. Pure: memory and positions in, records and the next position out.
 
 A record is a u32 header (length, bit 31 busy, bit 30 discarded), a u32 that is the kernel's own, and its bytes,
-padded to 8. The data area is mapped twice in a row, so a record that wraps around reads on in the second copy.
+padded to 8. Behind the data area its beginning is mapped once more, so a record that wraps around reads on there.
 
 Source: kernel/bpf/ringbuf.c, since Linux commit 457f44363a88 ("bpf: Implement BPF ring buffer and verifier support
 for it") (v5.8).
@@ -55,10 +55,10 @@ class Run:
 def next_run(data: memoryview, words: memoryview, consumer: int, producer: int, most: int) -> Run:
     """The longest run of complete records of equal length from position `consumer`, `most` at the most.
 
-    `data` is the doubly mapped area and `words` the same as u32; its half length is a power of two. Positions count
-    bytes ever written. Raises MalformedData for a header that no kernel writes.
+    `data` is the area with its beginning, or all of it, once more behind it, and `words` the same as u32; the area's
+    size is a power of two. Positions count bytes ever written. Raises MalformedData for a header that no kernel writes.
     """
-    size = len(data) >> 1
+    size = 1 << (len(data) - 1).bit_length() - 1
     available = producer - consumer
     if available <= 0:
         return Run(0, 0, 0, consumer)
@@ -75,7 +75,8 @@ def next_run(data: memoryview, words: memoryview, consumer: int, producer: int, 
     if header & BPF_RINGBUF_DISCARD_BIT:
         return Run(start, 0, length, consumer + step)
     if most > 1 and available >= 2 * step:
-        headers = words[start >> 2 : (start + min(available // step, most) * step) >> 2 : step >> 2].tolist()
+        whole = max(min(available, len(data) - start) // step, 1)
+        headers = words[start >> 2 : (start + min(whole, most) * step) >> 2 : step >> 2].tolist()
         count = len(headers)
         if headers.count(length) != count:
             # Another length also ends the run: what lies a step further is then no header at all.

@@ -45,10 +45,12 @@ class RingBuffer(EventStream[Any]):
         self._fd = ring.fileno()
         self._record = record = record_type(record)
         try:
-            # The consumer's page is writable, the producer's page and the data, twice in a row, are not.
+            # The consumer's page is writable, the producer's page and the data, twice in a row, are not. All that is
+            # mapped counts as this process's memory: of the second copy there is as much as one record needs.
             self._consumer_map = Mapping(self._fd, PAGE_SIZE, writable=True)
+            again = self.size if record is None else min(self.size, -(-stride(record.size) // PAGE_SIZE) * PAGE_SIZE)
             try:
-                self._producer_map = Mapping(self._fd, PAGE_SIZE + 2 * self.size, offset=PAGE_SIZE)
+                self._producer_map = Mapping(self._fd, PAGE_SIZE + self.size + again, offset=PAGE_SIZE)
             except BaseException:
                 self._consumer_map.close()
                 raise
@@ -56,8 +58,8 @@ class RingBuffer(EventStream[Any]):
             raise kernel_error(error, f"mapping ring buffer {ring.name}", needs=("CAP_BPF",)) from error
         self._consumer = self._consumer_map.words(0, 1)
         self._producer = self._producer_map.words(0, 1)
-        self._data = self._producer_map.part(PAGE_SIZE, 2 * self.size, "B")
-        self._words = self._producer_map.part(PAGE_SIZE, 2 * self.size, "I")
+        self._data = self._producer_map.part(PAGE_SIZE, self.size + again, "B")
+        self._words = self._producer_map.part(PAGE_SIZE, self.size + again, "I")
         #: Copied out, not yet decoded.
         self._rows: Iterator[tuple[object, ...]] = iter(())
         if record is not None:

@@ -19,8 +19,8 @@ from pyebpf.kernel.descriptor import Descriptor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAGIC = b"pyebpf-cache-4\n"
-_CHECKSUM_SIZE = 32
+_MAGIC = b"pyebpf-cache-5\n"
+_CHECKSUM_SIZE = 4
 _LARGEST = 64 << 20  # bytes; the index of a kernel's BTF has 1.5 MB
 _NEW = ".new-"
 _STALE = 3600  # seconds; writing takes a few milliseconds
@@ -109,12 +109,11 @@ def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes | memoryvie
 
 
 def _checksum(name: str, data: bytes | memoryview) -> bytes:
-    from hashlib import sha256
+    # Against accidents, not against others, who cannot write here: hashlib would load OpenSSL, 5 ms and 3 MiB.
+    from zlib import crc32
 
     # The name takes part: an entry renamed to another's place is not believed.
-    made = sha256(name.encode() + b"\0")
-    made.update(data)
-    return made.digest()
+    return crc32(data, crc32(name.encode() + b"\0")).to_bytes(_CHECKSUM_SIZE, "little")
 
 
 def _read(folder: int, name: str) -> memoryview | None:

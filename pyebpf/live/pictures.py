@@ -138,7 +138,7 @@ class IntervalHeat(_Intervals):
         else:
             newest = self._newest(last)
             if newest:
-                began = newest[0][0] - self._interval
+                began += max((newest[0][0] - began) // self._interval - 1, 0) * self._interval
             counts = IntervalCounts(self._interval)
             for end, histograms in newest:
                 counts.add(end - began, histograms)

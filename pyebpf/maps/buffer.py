@@ -50,7 +50,7 @@ class Buffer(LoadedMap, Generic[T]):
 def emitted(p: ProgramBuilder, buffer: LoadedMap, record: Type, value: object) -> object:
     """The record that a probe emits. Fails for one of another type than the buffer's."""
     value = rvalue(p, value)
-    given = value.type if isinstance(value, RecordLiteral | Reference) else None
+    given = value.type if isinstance(value, (RecordLiteral, Reference)) else None
     if isinstance(value, Struct):
         given = value.layout
     if isinstance(record, StructType) and given != record:

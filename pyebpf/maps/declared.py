@@ -36,7 +36,7 @@ class LoadedMap(Stored, MapPointer):
     def _key(self, p: ProgramBuilder, key: object) -> Iterator[ir.Value]:
         """Address of the key: where it stands, if that is on the stack, else a copy."""
         key = rvalue(p, key)
-        if isinstance(key, tuple | list) and not isinstance(self.key, TupleType):
+        if isinstance(key, (tuple, list)) and not isinstance(self.key, TupleType):
             p.fail(f"the keys of {self.describe()} are {self.key.name}: write {self.key.name}(…)")
         if isinstance(key, Reference) and key.stands_ready(self.key):
             key.check(p)

@@ -39,6 +39,6 @@ class TrieMap(KeyedMap[K, V]):
         size = self.key.size - U32.size
         p.b.store(address, 0, p.b.const(8 * size), U32.size)
         type_ = _NUMBERS.get(size, BytesType(size))
-        if isinstance(type_, BytesType) and not (isinstance(key, bytes | Reference)):
+        if isinstance(type_, BytesType) and not (isinstance(key, (bytes, Reference))):
             p.fail(f"the keys of {self.describe()} are addresses of {size} bytes, u8[{size}], not {describe(key)}")
         p.store_value(address, U32.size, type_, key)

@@ -6,15 +6,17 @@ import errno
 import sys
 from abc import abstractmethod
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from pyebpf.collector import collector_paused
 from pyebpf.errors import InvalidValue, KernelError
 from pyebpf.maps.differences import check_counters, gained
-from pyebpf.maps.snapshot import Merging, SnapshotMapping
+from pyebpf.maps.snapshot import NOT_NEXT, Merging, SnapshotMapping
 from pyebpf.maps.store import Stored, each_entry
 from pyebpf.specs.map_traits import Key, MapOperation
 from pyebpf.types import U32, IntType
-from pyebpf.types.codecs import decoder, encode_all, slot_decoder, slot_size
+from pyebpf.types.codecs import decoder, encode_all, in_first_slots, slot_decoder, slot_size
 from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_NOEXIST
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
 
 _MISSING: Any = object()
+#: Pairs that update() takes from an iterator before it writes them.
+_PAIRS = 1 << 16
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -47,24 +51,28 @@ class ReadMapping(Merging, Stored, Mapping[K, V], Generic[K, V]):
         """All entries."""
 
     def __getitem__(self, key: K) -> V:
-        # Here, and not in a method of Merging: dict(m) comes here once a key.
-        if (merge := self._merge) is not None:
-            pairs, _, _, most = merge
-            for expected, value in pairs:  # the next one only
-                found: V = value
-                if expected is key and (
-                    (key.__class__ is int and key > most) or self._continue_merge(merge, sys._getframe(1))
-                ):
-                    return found
-                break
-            self._merge = None
+        merge = self._merge
+        if merge is not None and (ahead := self._ahead(merge, key, sys._getframe(1))) is not NOT_NEXT:
+            found: V = ahead
+            return found
         return self._read_value(key)
 
+    def _keys_now(self) -> list[K]:
+        """All keys."""
+        return self._now().key_list
+
+    def _count_now(self) -> int:
+        """The number of entries."""
+        return len(self._now())
+
     def __iter__(self) -> Iterator[K]:
-        return iter(self._now().key_list)
+        keys = self._keys_now()
+        self._note_listing(len(keys), sys._getframe(1))
+        return iter(keys)
 
     def __len__(self) -> int:
-        return len(self._now().key_list)
+        counted = self._count_of_listing(sys._getframe(1))
+        return self._count_now() if counted is None else counted
 
     def snapshot(self) -> dict[K, V]:
         """All items now, as a dictionary."""
@@ -130,7 +138,11 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         return kind.encode(value).ljust(size * processors, b"\0")
 
     def _encode_values(self, values: Collection[object]) -> bytes:
-        return b"".join(map(self._encode_value, values)) if self._per_cpu else encode_all(self.store.value_type, values)
+        if not self._per_cpu:
+            return encode_all(self.store.value_type, values)
+        if self._sums:
+            return in_first_slots(self.store.value_type, values, self.store.processors)
+        return b"".join(map(self._encode_value, values))
 
     def _decode_values(self, values: bytes) -> list[Any]:
         """Values laid end to end, as user space sees them."""
@@ -235,9 +247,16 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def update(self, *arguments: object, **more: object) -> None:
         """Set many entries, as `dict.update` does: in batches where the kernel has them.
 
-        Those before a failure stay.
+        Those before a failure stay. An iterator is read on as its pairs are written.
         """
-        store, given = self.store, dict(*arguments, **more)
+        if len(arguments) == 1 and isinstance(arguments[0], Iterator):
+            while some := dict(islice(arguments[0], _PAIRS)):
+                self._write(some)
+            arguments = ()
+        self._write(dict(*arguments, **more))
+
+    def _write(self, given: dict[Any, Any]) -> None:
+        store = self.store
         if not given:
             return
         if store.key_type is None or store.value_type is None:
@@ -271,17 +290,33 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         """Keys and values as bytes; a per-CPU value is all slots laid end to end."""
         return each_entry(self._batches())
 
+    def _decoded(self) -> Iterator[tuple[list[K], list[V]]]:
+        """Keys and values of each batch."""
+        for keys, values, _ in self._batches():
+            yield self._decode_keys(keys), self._decode_values(values)
+
     def _now(self) -> SnapshotMapping[K, V]:
         found: SnapshotMapping[K, V] = SnapshotMapping([], [])
-        for keys, values, _ in self._batches():
-            found.key_list += self._decode_keys(keys)
-            found.value_list += self._decode_values(values)
+        with collector_paused():
+            for keys, values in self._decoded():
+                found.key_list += keys
+                found.value_list += values
         return found
 
-    def __iter__(self) -> Iterator[K]:
-        return iter([key for keys, _, _ in self._batches() for key in self._decode_keys(keys)])
+    def snapshot(self) -> dict[K, V]:
+        found: dict[K, V] = {}
+        with collector_paused():
+            for keys, values in self._decoded():
+                found.update(zip(keys, values, strict=True))
+        return found
 
-    def __len__(self) -> int:
+    def _keys_now(self) -> list[K]:
+        found: list[K] = []
+        for keys, _, _ in self._batches():
+            found += self._decode_keys(keys)
+        return found
+
+    def _count_now(self) -> int:
         if self.store.spec.traits.is_array:
             return int(self.store.max_entries)
         return sum(count for _, _, count in self._batches())
@@ -290,8 +325,9 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         """Take all entries out and return them; over successive calls each is returned exactly once."""
         self._check_removable("use clear()")
         result: dict[K, V] = {}
-        for keys, values, _ in self.store.lookup_and_delete_batches():
-            result.update(zip(self._decode_keys(keys), self._decode_values(values), strict=True))
+        with collector_paused():
+            for keys, values, _ in self.store.lookup_and_delete_batches():
+                result.update(zip(self._decode_keys(keys), self._decode_values(values), strict=True))
         return result
 
     def clear(self) -> None:
@@ -344,10 +380,11 @@ class PerCpuValues(ReadMapping[K, list[V]], Generic[K, V]):
     def _now(self) -> SnapshotMapping[K, list[V]]:
         owner = self._owner
         found: SnapshotMapping[K, list[V]] = SnapshotMapping([], [])
-        for keys, values, _ in owner._batches():
-            found.key_list += owner._decode_keys(keys)
-            slots = iter(owner.decode_slots(values))
-            found.value_list += map(list, zip(*[slots] * owner.store.processors, strict=True))
+        with collector_paused():
+            for keys, values, _ in owner._batches():
+                found.key_list += owner._decode_keys(keys)
+                slots = iter(owner.decode_slots(values))
+                found.value_list += map(list, zip(*[slots] * owner.store.processors, strict=True))
         return found
 
 

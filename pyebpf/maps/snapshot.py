@@ -5,20 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import cached_property
-from itertools import chain, islice
-from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 if TYPE_CHECKING:
     from types import FrameType
     from typing import TypeAlias
 
-    # The keys that are still to be asked for, with their values; the caller's frame, and the instruction in it; the
-    # integer above which a key need not be asked for from there: infinite until one was.
-    _Merge: TypeAlias = tuple[Iterator[tuple[Any, Any]], FrameType, int, float]
+    _Merge: TypeAlias = tuple[FrameType, int, list[Any], list[Any]]
 
-#: Python has one object for each integer up to this one; of a greater one that was decoded nobody else has the object.
-SHARED_INTEGERS = 256
+#: No value of a map.
+NOT_NEXT = object()
+#: Entries that take longer to count than _JUST_NOW, in seconds.
+_MANY, _JUST_NOW = 10_000, 0.001
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -108,31 +107,39 @@ class Merging:
     Whatever else asks for a key, another thread or a handler of a signal, is given what the map holds.
     """
 
+    # The caller's frame, the instruction in it, and what is still to be asked for: keys and values, the last first.
     # Other threads may end a merge at any time: whoever takes part in one holds it by a name of its own.
     _merge: _Merge | None = None
+
+    # The caller that went over all keys last, where in it, how many there were, when.
+    _listing: tuple[int, int, int, float] | None = None
+
+    def _note_listing(self, count: int, frame: FrameType) -> None:
+        self._listing = (id(frame), frame.f_lasti, count, monotonic()) if count >= _MANY else None
+
+    def _count_of_listing(self, frame: FrameType) -> int | None:
+        """How many keys there were just now, for list(m) and its like: they want the length as a hint.
+
+        They ask for an iterator and then for the length, within one instruction. Counting takes as long as reading.
+        """
+        listing, self._listing = self._listing, None
+        if listing is None or listing[:2] != (id(frame), frame.f_lasti) or monotonic() - listing[3] > _JUST_NOW:
+            return None
+        return listing[2]
 
     def _merging_keys(self, found: SnapshotMapping[K, V], frame: FrameType) -> KeysView[K]:
         """View of the keys of `found`, given to whom `frame` belongs."""
         return _MergingKeys(found, self, (id(frame), frame.f_lasti))
 
-    def _begin_merge(self, found: SnapshotMapping[Any, Any], frame: FrameType) -> None:
-        first = zip(islice(found.key_list, len(found) - 1), found.value_list, strict=False)
-        pairs = chain(first, self._last_pair(found.key_list[-1], found.value_list[-1]))
-        self._merge = pairs, frame, frame.f_lasti, inf
-
-    def _last_pair(self, key: object, value: object) -> Iterator[tuple[object, object]]:
-        """Nothing is kept when the last key is asked for."""
+    def _ahead(self, merge: _Merge, key: object, frame: object) -> Any:
+        """The value of `key`, if that is what the merge asks for next; NOT_NEXT if not, and the merge is over."""
+        caller, at, keys, values = merge
+        if frame is caller and frame.f_lasti == at and keys and keys.pop() is key:
+            if not keys:
+                self._merge = None
+            return values.pop()
         self._merge = None
-        yield key, value
-
-    def _continue_merge(self, merge: _Merge, frame: FrameType) -> bool:
-        """Whether the very key that a merge expects next was asked for by its caller."""
-        pairs, caller, at, _ = merge
-        if frame is not caller or frame.f_lasti != at:
-            return False
-        if self._merge is merge:
-            self._merge = pairs, caller, at, SHARED_INTEGERS
-        return True
+        return NOT_NEXT
 
 
 class _MergingKeys(_Keys[K]):
@@ -143,5 +150,5 @@ class _MergingKeys(_Keys[K]):
     def __iter__(self) -> Iterator[K]:
         found, frame = self._mapping, sys._getframe(1)
         if found.key_list and (id(frame), frame.f_lasti) == self._caller:
-            self._owner._begin_merge(found, frame)
+            self._owner._merge = (frame, frame.f_lasti, found.key_list[::-1], found.value_list[::-1])
         return iter(found.key_list)

@@ -199,7 +199,11 @@ def _choose(
     last = request.candidates[-1].missing_reason
     lacks = request.subject and rejected[-1][1] == last
     lead = f"needs {request.subject}, and {last}: " if lacks else ""
-    raise NotSupported(f"{lead}{request} on {name}: no candidate works here: {reasons}")
+    error = NotSupported(f"{lead}{request} on {name}: no candidate works here: {reasons}")
+    if lacks:
+        ways = ", ".join(f"by {candidate} ({reason})" for candidate, reason in rejected)
+        error.of_tool = f"{lead}{', '.join(request.targets)} cannot be traced {ways}"
+    raise error
 
 
 def _programs(

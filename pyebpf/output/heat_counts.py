@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain, cycle
 from typing import TYPE_CHECKING, Literal
 
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.output.escape import escaped
 from pyebpf.output.histogram import MEASURED, Bucket
 
@@ -52,6 +52,8 @@ class Grid:
     width: int
     columns: tuple[Mapping[int, int], ...]
     values: str = ""
+    #: Columns in which nothing was read, since the machine was too busy: what they had is in the next one.
+    late: frozenset[int] = frozenset()
 
     @property
     def total(self) -> int:
@@ -263,16 +265,20 @@ class IntervalCounts:
     def __init__(self, interval: int) -> None:
         self._interval = interval
         self._keys: dict[str, _Key] = {}
-        self._last = 0
+        self._read = _Columns(interval, cycle((2,)))
+        self._began = self._ended = self._passed = 0
 
     def add(self, time: int, histograms: Iterable[Histogram]) -> None:
         """Count the histograms of the interval that ended so many nanoseconds after the beginning."""
-        # A summary comes a little late, and the last one when its interval is not over.
-        began = max(-(-(time - self._interval // 4) // self._interval) - 1, 0) * self._interval
-        self._last = max(self._last, began)
+        if time > self._ended:
+            passed = (time + self._interval // 20) // self._interval
+            # It is read when its end has passed, which may be long ago; the last one also before.
+            self._began = (passed - 1 if passed > self._passed else passed) * self._interval
+            self._ended, self._passed = time, passed
+            self._read.at(self._began)[0] = 1
         for histogram in histograms:
             if histogram.total:
-                self._key(histogram).add(began, histogram)
+                self._key(histogram).add(self._began, histogram)
 
     def _key(self, histogram: Histogram) -> _Key:
         named = {name: value for name, value in histogram.labels.items() if name not in MEASURED}
@@ -290,7 +296,9 @@ class IntervalCounts:
     def grids(self) -> list[Grid]:
         """A picture for each key, those with the most values first."""
         for key in self._keys.values():  # equally wide, to the last interval
-            key.columns.at(self._last)
+            key.columns.at(self._began)
+        late = frozenset(number for number, read in enumerate(self._read.drawn()[1]) if not read)
         return sorted(
-            (key.grid(title) for title, key in self._keys.items()), key=lambda grid: (-grid.total, grid.title)
+            (replace(key.grid(title), late=late) for title, key in self._keys.items()),
+            key=lambda grid: (-grid.total, grid.title),
         )

@@ -51,6 +51,7 @@ RULES = (
     Paint(".onstrong", "fill", "#fff", "#111"),
     Paint(".bar", "fill", *SERIES[0]),
     Paint(".cursor", "stroke", "#000", "#fff"),
+    Paint(".late", "fill", "#e2e2e2", "#32363e"),
 )
 CSS = """\
 text{font-family:sans-serif;font-size:12px;pointer-events:none}
@@ -58,6 +59,7 @@ text{font-family:sans-serif;font-size:12px;pointer-events:none}
 .title{font-size:16px}
 .name{font-weight:bold}
 .hit{fill:none;pointer-events:all}
+.late{pointer-events:all}
 .column{cursor:pointer}
 .cell,.bar{shape-rendering:crispEdges}
 .cursor{fill:none;stroke-width:2;pointer-events:none;display:none}
@@ -155,7 +157,9 @@ def heat_map(grids: Sequence[Grid], *, title: str, began: str = "", noun: str = 
     drawn = grids[:MOST_MAPS]
     levels = _levels(max((count for grid in drawn for column in grid.columns for count in column.values()), default=0))
     width = f", columns of {duration(drawn[0].width)}" if drawn else ""
-    words = f"{sum(grid.total for grid in grids):,} {noun}{width}{began and f', from {began}'}"
+    late = len(drawn[0].late) if drawn else 0
+    grey = f"; grey: read too late, counted in the next column ({late:,})" if late else ""
+    words = f"{sum(grid.total for grid in grids):,} {noun}{width}{began and f', from {began}'}{grey}"
     parts = [
         text(LEFT, 22, fitting(title, WIDTH - LEFT - 20, 16), kind="text title"),
         text(LEFT, 42, words, kind="weak"),
@@ -277,9 +281,13 @@ class _Map:
         label = f"{_seconds(number * step)} to {_seconds((number + 1) * step)} s"
         counts = grid.columns[number]
         total = sum(counts.values())
+        kind = "hit"
+        if number in grid.late:
+            label, kind = f"{label} (read too late)", "late"
+        place = f'x="{left:.2f}" y="{area.top:g}" width="{self.column:.2f}" height="{area.height:g}"'
         parts = [
             f'<g class="column" data-label="{label}" role="img" aria-label="{label}: {total:,} {self.noun}">',
-            f'<rect class="hit" x="{left:.2f}" y="{area.top:g}" width="{self.column:.2f}" height="{area.height:g}"/>',
+            f'<rect class="{kind}" {place}/>',
         ]
         for row, count in sorted(counts.items()):
             colour = next(level.colour for level in reversed(self.levels) if count >= level.low)

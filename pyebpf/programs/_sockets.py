@@ -58,9 +58,25 @@ def unix_name(sk: KernelObject) -> SocketAddress:
     return sockaddr(bound.name, bound.len)
 
 
+def no_address(sk: KernelObject) -> SocketAddress:
+    """In a probe: nothing but the family of a socket."""
+    return SocketAddress(high=0, low=0, family=sk.__sk_common.skc_family, port=0, length=0, abstract=0, name="")
+
+
+def bound_to(sk: KernelObject) -> SocketAddress:
+    """In a probe: the address that a socket is bound to; of other families than IP and UNIX the family alone."""
+    local = no_address(sk)
+    if is_ip(local.family):
+        ends = endpoints(sk)
+        local.high, local.low, local.port = ends.local_high, ends.local_low, ends.local_port
+    elif local.family == AF_UNIX:
+        local = unix_name(sk)
+    return local
+
+
 def accepted_from(sk: KernelObject) -> SocketAddress:
     """In a probe: the peer of a socket that accept(2) returned; of a UNIX socket the listener's name."""
-    peer = SocketAddress(high=0, low=0, family=sk.__sk_common.skc_family, port=0, length=0, abstract=0, name="")
+    peer = no_address(sk)
     if is_ip(peer.family):
         ends = endpoints(sk)
         peer.high, peer.low, peer.port = ends.remote_high, ends.remote_low, ends.remote_port

@@ -31,7 +31,7 @@ from pyebpf.programs._block import (
 )
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag, option
 
-NANOSECONDS = 1_000_000
+MILLISECOND = 1_000_000
 #: The longest time that -m takes: an hour.
 LONGEST = 3_600_000
 #: Patterns by the number in a record, 0 for a request without position or if -P is not given.
@@ -95,7 +95,7 @@ def build(options: Options) -> Requests:
     """The probes and their maps; nothing is loaded yet."""
     bpf = Requests()
     completions = bpf.ringbuf(Completed, name="completions")
-    minimum = None if options.minimum is None else int(options.minimum * NANOSECONDS)
+    minimum = None if options.minimum is None else int(options.minimum * MILLISECOND)
     if options.pattern:
         # The sector behind the last request of each disk, by its address.
         ends = bpf.hash(key=u64, value=u64, size=4096, name="ends")

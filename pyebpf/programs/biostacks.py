@@ -3,18 +3,22 @@
 The time runs from the queueing of a request until its completion, with what it waits in the operating system's queue.
 The stack is that of the thread that queued it: it says why there is I/O, which a histogram of a disk does not, such as
 a file system's journal, swapping, or reading ahead. Requests that were merged into others have ended with that; one
-that is issued again goes on, and one that completes in parts ends with its last part.
+that is issued again goes on, and one that completes in parts ends with its last part. With -f, --svg and the like the
+time of all requests by stack is written once, at the end.
 
-Overhead: a stack, two map operations and a histogram for each request.
+Overhead: a stack, three map operations and a histogram for each request.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pyebpf import KernelObject, Struct, char, comm, field, kstack, now, s32, u64
 from pyebpf.programs._block import QueuedRequests, disk_option, is_wanted
 from pyebpf.tool import (
     KERNEL_STACK,
     Example,
+    Stack,
     SummaryTool,
     dataclass,
     flag,
@@ -23,6 +27,9 @@ from pyebpf.tool import (
     option,
     time_unit,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Queued(Struct):
@@ -33,14 +40,14 @@ class Queued(Struct):
     comm: str = field(char[16])
 
 
-class Stack(Struct):
+class OneStack(Struct):
     """Key of the histograms."""
 
     stack: s32
 
 
 class ProcessStack(Struct):
-    """Key of the histograms by process."""
+    """Key of the histograms by process, and of the times."""
 
     comm: str = field(char[16])
     stack: s32
@@ -61,7 +68,8 @@ def build(options: Options) -> QueuedRequests:
     bpf = QueuedRequests()
     unit, factor = time_unit(options.milliseconds)
     requests = bpf.hash(key=u64, value=Queued, size=65_536, name="requests")
-    latency = bpf.log2_hist(key=ProcessStack if options.by_process else Stack, unit=unit, name="latency")
+    latency = bpf.log2_hist(key=ProcessStack if options.by_process else OneStack, unit=unit, name="latency")
+    times = bpf.counter(key=ProcessStack, name="times")
 
     def queued(rq: KernelObject) -> None:
         requests[rq] = Queued(at=now(), stack=kstack(options.depth), comm=comm())
@@ -80,14 +88,21 @@ def build(options: Options) -> QueuedRequests:
         if request is None:
             return
         if is_wanted(rq, options.disk):
-            elapsed = (now() - request.at) // factor
+            elapsed, key = now() - request.at, ProcessStack(comm=request.comm, stack=request.stack)
+            times[key].add(elapsed)
             if options.by_process:
-                latency[ProcessStack(comm=request.comm, stack=request.stack)].add(elapsed)
+                latency[key].add(elapsed // factor)
             else:
-                latency[Stack(stack=request.stack)].add(elapsed)
+                latency[OneStack(stack=request.stack)].add(elapsed // factor)
         del requests[rq]
 
     return bpf
+
+
+def stacks(bpf: QueuedRequests, options: Options) -> Iterator[Stack]:  # noqa: ARG001 - as every tool's
+    """The time of requests in microseconds, by the thread's name and the stack, the longest first."""
+    for key, nanoseconds in sorted(bpf["times"].interval().items(), key=lambda item: -item[1]):
+        yield Stack(nanoseconds // 1000, key.comm, None, None, bpf.stacks.kernel(key.stack))
 
 
 TOOL = SummaryTool(
@@ -97,13 +112,20 @@ TOOL = SummaryTool(
     tracing="block I/O with stacks",
     options=Options,
     build=build,
-    drop_labels={"requests": "requests under way", "latency": "requests of further stacks"},
+    drop_labels={
+        "requests": "requests under way",
+        "latency": "requests of further stacks",
+        "times": "times of further stacks",
+    },
     reset=lambda bpf: bpf["requests"].clear(),
     snapshot=histograms_of("latency", stack=KERNEL_STACK),
+    stacks=stacks,
+    unit="us",
     examples=(
         Example("biostacks", "a histogram a stack, at the end"),
         Example("biostacks -m 10", "milliseconds, every ten seconds"),
         Example("biostacks -P --disk sda", "by process, too, of one disk"),
+        Example("biostacks --svg io.svg -d 60", "a minute as a flame graph, by time"),
         Example("biostacks --depth 10 --json", "short stacks, an object each"),
     ),
 )

@@ -9,30 +9,17 @@ Overhead: two probes in user space for each look-up; nothing else is slowed down
 
 from __future__ import annotations
 
-from pyebpf import BPF, InvalidValue, Struct, char, comm, field, now, pid, ptr, u32, u64, user_string
-from pyebpf.helpers import get_current_pid_tgid
+from pyebpf import BPF, InvalidValue, char, comm, field, now, pid, ptr, u64, user_string
+from pyebpf.tasks import TaskEvent
 from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option, pid_option
 
 RESOLVER = ("getaddrinfo", "gethostbyname", "gethostbyname2")
 
 
-class Begun(Struct):
-    """A look-up that has not returned: when it began, and the name's address."""
+class Lookup(TaskEvent):
+    """One look-up that returned after `elapsed` nanoseconds; `host` is the name as asked for, cut after 255 bytes."""
 
-    at: u64
-    host: u64
-
-
-class Lookup(Struct):
-    """One look-up: when it returned, nanoseconds of time.monotonic_ns(), after `elapsed`.
-
-    `host` is the name as it was asked for, cut after 255 bytes.
-    """
-
-    time: u64
     elapsed: u64
-    pid: u32
-    comm: str = field(char[16])
     host: str = field(char[256])
 
 
@@ -52,28 +39,15 @@ class Options:
 
 
 def build(options: Options) -> BPF:
-    """The probes and maps; nothing is loaded yet."""
+    """The probe and its buffer; nothing is loaded yet."""
     bpf = BPF()
-    # By the kernel's own numbers: from inside a pid namespace, whatever is outside has 0 for tid().
-    begun = bpf.hash(key=u64, value=Begun)
     lookups = bpf.ringbuf(Lookup)
 
-    @bpf.uprobe(options.library, *RESOLVER, pid=options.pid)
-    def on_call(host: ptr[char]) -> None:
+    # The name is read at the return: by then the resolver has read it, so that its page is in memory.
+    @bpf.user_call(options.library, *RESOLVER, pid=options.pid)
+    def on_return(host: ptr[char], elapsed: int) -> None:
         if host is not None:
-            begun[get_current_pid_tgid()] = Begun(at=now(), host=host)
-
-    @bpf.uretprobe(options.library, *RESOLVER, pid=options.pid)
-    def on_return() -> None:
-        thread = get_current_pid_tgid()
-        call = begun.get(thread)
-        if call is None:
-            return
-        at, host = call.at, call.host
-        del begun[thread]
-        # Read only now: by then the resolver has read the name, so that its page is in memory.
-        time = now()
-        lookups.emit(Lookup(time=time, elapsed=time - at, pid=pid(), comm=comm(), host=user_string(host)))
+            lookups.emit(Lookup(time=now(), pid=pid(), comm=comm(), elapsed=elapsed, host=user_string(host)))
 
     return bpf
 
@@ -85,7 +59,7 @@ TOOL = EventTool(
     tracing="getaddrinfo/gethostbyname calls",
     options=Options,
     build=build,
-    drop_labels={"begun": "look-ups under way", "lookups": "look-ups"},
+    drop_labels={"lookups": "look-ups"},
     records=events_of("lookups", "time"),
     record=Lookup,
     columns=(

@@ -9,15 +9,12 @@ Overhead: one probe for each packet that a device receives or sends.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyebpf import BPF, KernelObject, Struct, array, cast, char, field, now, u8, u16, u32, u64
+from pyebpf import BPF, KernelObject, cast, char, field, now, u16, u64
 from pyebpf.filters import DeviceFilter
-from pyebpf.programs._addresses import ip_address
-from pyebpf.tool import Column, DeviceOptions, EventTool, Example, dataclass, events_of, flag
-
-if TYPE_CHECKING:
-    from ipaddress import IPv4Address, IPv6Address
+from pyebpf.programs._addresses import PacketAddresses
+from pyebpf.tool import Column, DeviceOptions, EventTool, Example, VersionOptions, dataclass, events_of, flag
 
 ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 #: ETH_P_8021Q, ETH_P_8021AD: of a packet with a tag that the device does not take out or put in.
@@ -28,32 +25,17 @@ IPV4_HEADER, IPV6_HEADER = 20, 40
 CE = 3
 
 
-class Mark(Struct):
+class Mark(PacketAddresses):
     """A marked packet: when, nanoseconds of time.monotonic_ns(); where; from whom to whom."""
 
-    time: u64
-    source4: u32
-    destination4: u32
-    version: u16
     outgoing: u16
     interface: str = field(char[16])
-    source6: bytes = field(array(u8, 16))
-    destination6: bytes = field(array(u8, 16))
+    time: u64
 
     @property
     def direction(self) -> str:
         """The packet's way, "in" or "out"."""
         return "out" if self.outgoing else "in"
-
-    @property
-    def source(self) -> IPv4Address | IPv6Address:
-        """The sender's address."""
-        return ip_address(self.version, self.source4, self.source6)
-
-    @property
-    def destination(self) -> IPv4Address | IPv6Address:
-        """The receiver's address."""
-        return ip_address(self.version, self.destination4, self.destination6)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name; the addresses, as text, in place of those of each version."""
@@ -68,11 +50,9 @@ class Mark(Struct):
 
 
 @dataclass(frozen=True)
-class Options(DeviceOptions):
+class Options(VersionOptions, DeviceOptions):
     """Options: which packets to report."""
 
-    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
-    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
     incoming: bool = flag("--in", help="only packets that come in")
     outgoing: bool = flag("--out", help="only packets that go out")
 
@@ -81,11 +61,10 @@ def build(options: Options) -> BPF:
     """The probes and their buffer; nothing is loaded yet."""
     bpf, devices = BPF(), DeviceFilter(options)
     marks = bpf.ringbuf(Mark, name="marks")
-    ipv4, ipv6 = options.ipv4 or not options.ipv6, options.ipv6 or not options.ipv4
 
     def look(dev: KernelObject, protocol: int, at: int, left: int, outgoing: int) -> None:
         """Report a marked packet; the `left` bytes from the address `at` on are its IP header and what follows."""
-        if ipv4 and protocol == ETH_P_IP and left >= IPV4_HEADER:
+        if 4 in options.versions and protocol == ETH_P_IP and left >= IPV4_HEADER:
             ip = cast("struct iphdr", at)
             if ip.tos & CE == CE and devices.wanted(dev):
                 marks.emit(
@@ -100,7 +79,7 @@ def build(options: Options) -> BPF:
                         destination6=bytes(16),
                     )
                 )
-        elif ipv6 and protocol == ETH_P_IPV6 and left >= IPV6_HEADER:
+        elif 6 in options.versions and protocol == ETH_P_IPV6 and left >= IPV6_HEADER:
             ip6 = cast("struct ipv6hdr", at)
             # The traffic class is the last four bits of the first byte and the first four of the second.
             if ip6.flow_lbl[0] >> 4 & CE == CE and devices.wanted(dev):

@@ -84,28 +84,33 @@ def build(options: Options) -> BPF:
         if u64(info) > SPECIAL and info.si_code in (SI_USER, SI_TKILL):
             sent[get_current_pid_tgid()] = Sent(time=now(), comm=task.comm)
 
-    def report(target: int, number: int, result: int, elapsed: int) -> None:
+    def wanted(target: int, number: int, result: int) -> bool:
         if not tasks.wanted() or (options.failed and result == 0):
-            return
+            return False
         if options.signals and number not in options.signals:
-            return
-        if options.target is not None and target != options.target:
-            return
-        time, last, receiver = now(), sent.get(get_current_pid_tgid()), ""
-        if last is not None and last.time >= time - elapsed - SLACK:
-            receiver = last.comm
-        kills.emit(
-            Kill(
-                time=time,
-                pid=pid(),
-                tid=tid(),
-                number=number,
-                target=target,
-                result=result,
-                comm=comm(),
-                receiver=receiver,
+            return False
+        return options.target is None or target == options.target
+
+    def report(target: int, number: int, result: int, elapsed: int) -> None:
+        thread, time, receiver = get_current_pid_tgid(), now(), ""
+        if wanted(target, number, result):
+            last = sent.get(thread)
+            # Of another call that sends signals, an older one may be there.
+            if last is not None and last.time >= time - elapsed - SLACK:
+                receiver = last.comm
+            kills.emit(
+                Kill(
+                    time=time,
+                    pid=pid(),
+                    tid=tid(),
+                    number=number,
+                    target=target,
+                    result=result,
+                    comm=comm(),
+                    receiver=receiver,
+                )
             )
-        )
+        del sent[thread]
 
     @bpf.system_call("kill", *(() if options.kill_only else ("tkill", "tgkill")))
     def on_kill(pid: s32, sig: s32, retval: int, elapsed: int) -> None:

@@ -16,7 +16,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, InvalidValue, Struct, helpers, now, s32, u64, user, ustack
-from pyebpf.tool import Column, Example, Record, Stack, SummaryTool, dataclass, monotonic_time, option, pid_option
+from pyebpf.tool import (
+    Column,
+    Example,
+    Record,
+    Stack,
+    SummaryTool,
+    dataclass,
+    flag,
+    monotonic_time,
+    option,
+    pid_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +45,16 @@ class Allocation(Struct):
 
 @dataclass(frozen=True)
 class Leak(Record):
-    """A row: the bytes and number of a stack's allocations, and its functions, the innermost first."""
+    """A row: the bytes and number of a stack's allocations, and its functions, the innermost first.
+
+    With -a a row is one allocation, of an `address` and `age` nanoseconds old.
+    """
 
     bytes: int
     allocations: int
     stack: tuple[str, ...]
+    address: int = 0
+    age: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,13 @@ class Options:
     max_size: int | None = option("-Z", "--max-size", metavar="BYTES", help="only of so many bytes and less", minimum=0)
     sample_rate: int = option("-s", "--sample-rate", metavar="N", default=1, help="only one of N, at random", minimum=1)
     obj: str = option("-O", "--obj", metavar="FILE", default="libc.so.6", help="the library or program with malloc")
+    prefix: str = option(
+        "-S", "--symbols-prefix", metavar="PREFIX", default="", help="what malloc and the others begin with: je_"
+    )
+    show_allocs: bool = flag("-a", "--show-allocs", help="show each allocation: its address, size and age")
+    sort: str = option(
+        "--sort", metavar="BY", default="size", choices=("size", "count"), help="which stacks are the largest"
+    )
     top: int = option("--top", metavar="TOP", default=10, help="show only this many stacks", minimum=1)
 
     def __post_init__(self) -> None:
@@ -67,7 +90,7 @@ def build(options: Options) -> BPF:
     """The probes and the map; nothing is loaded yet."""
     bpf = BPF()
     allocations = bpf.hash(key=u64, value=Allocation, size=MOST, name="allocations")
-    library, process = options.obj, options.pid
+    library, process, prefix = options.obj, options.pid, options.prefix
 
     def allocated(address: int, size: int) -> None:
         if address == 0 or (options.min_size is not None and size < options.min_size):
@@ -78,54 +101,63 @@ def build(options: Options) -> BPF:
             return
         allocations[address] = Allocation(size=size, at=now(), stack=ustack())
 
-    @bpf.user_call(library, "malloc", "valloc", "pvalloc", pid=process)
+    @bpf.user_call(library, *(f"{prefix}{name}" for name in ("malloc", "valloc", "pvalloc")), pid=process)
     def on_malloc(size: u64, retval: u64) -> None:
         allocated(retval, size)
 
-    @bpf.user_call(library, "memalign", "aligned_alloc", pid=process)
+    @bpf.user_call(library, f"{prefix}memalign", f"{prefix}aligned_alloc", pid=process)
     def on_aligned(_alignment: u64, size: u64, retval: u64) -> None:
         allocated(retval, size)
 
-    @bpf.user_call(library, "posix_memalign", pid=process)
+    @bpf.user_call(library, f"{prefix}posix_memalign", pid=process)
     def on_posix(address: u64, _alignment: u64, size: u64, retval: s32) -> None:
         if retval == 0:
             allocated(user(address, u64)[0], size)
 
-    @bpf.user_call(library, "calloc", pid=process)
+    @bpf.user_call(library, f"{prefix}calloc", pid=process)
     def on_calloc(number: u64, size: u64, retval: u64) -> None:
         allocated(retval, number * size)
 
-    @bpf.user_call(library, "realloc", pid=process)
+    @bpf.user_call(library, f"{prefix}realloc", pid=process)
     def on_realloc(_old: u64, size: u64, retval: u64) -> None:
         allocated(retval, size)
 
     # At the entry: when the call returns, another thread may have got the memory.
-    @bpf.uprobe(library, "free", "realloc", pid=process)
+    @bpf.uprobe(library, f"{prefix}free", f"{prefix}realloc", pid=process)
     def on_free(address: u64) -> None:
         del allocations[address]
 
     return bpf
 
 
-def outstanding(bpf: BPF, options: Options) -> dict[int, tuple[int, int]]:
-    """Bytes and allocations that are not freed, by the number of their stack."""
-    latest = time.monotonic_ns() - options.older * 1_000_000
-    found: dict[int, tuple[int, int]] = {}
-    for each in bpf["allocations"].values():
-        if monotonic_time(each.at) <= latest:
-            size, count = found.get(each.stack, (0, 0))
-            found[each.stack] = size + each.size, count + 1
+def outstanding(bpf: BPF, options: Options) -> dict[int, list[tuple[int, int, int]]]:
+    """Allocations that are not freed, by the number of their stack: size, address and age of each."""
+    now_, oldest = time.monotonic_ns(), options.older * 1_000_000
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    for address, each in bpf["allocations"].items():
+        age = now_ - monotonic_time(each.at)
+        if age >= oldest:
+            found.setdefault(each.stack, []).append((each.size, address, age))
     return found
 
 
 def snapshot(bpf: BPF, options: Options) -> Iterator[Leak]:
-    """Allocations that are not freed, by stack, the most bytes last."""
-    leaks: dict[tuple[str, ...], Leak] = {}
-    for number, (size, count) in outstanding(bpf, options).items():
+    """Allocations that are not freed, by stack, the most bytes last, or the most allocations; with -a each."""
+    leaks: dict[tuple[str, ...], list[tuple[int, int, int]]] = {}
+    for number, each in outstanding(bpf, options).items():
         stack = tuple(frame.label for frame in bpf.stacks.user(number, options.pid or 0))
-        before = leaks.get(stack, Leak(0, 0, stack))
-        leaks[stack] = Leak(before.bytes + size, before.allocations + count, stack)
-    yield from sorted(leaks.values(), key=lambda leak: (leak.bytes, leak.stack))[-options.top :]
+        leaks.setdefault(stack, []).extend(each)
+
+    def amount(item: tuple[tuple[str, ...], list[tuple[int, int, int]]]) -> tuple[int, int, tuple[str, ...]]:
+        stack, each = item
+        size, count = sum(size for size, _, _ in each), len(each)
+        return (count, size, stack) if options.sort == "count" else (size, count, stack)
+
+    for stack, each in sorted(leaks.items(), key=amount)[-options.top :]:
+        if options.show_allocs:
+            yield from (Leak(size, 1, stack, address, age) for size, address, age in sorted(each))
+        else:
+            yield Leak(sum(size for size, _, _ in each), len(each), stack)
 
 
 def stacks(bpf: BPF, options: Options) -> Iterator[Stack]:
@@ -134,8 +166,22 @@ def stacks(bpf: BPF, options: Options) -> Iterator[Stack]:
     name = ""
     with suppress(OSError):  # it has ended
         name = Path(f"/proc/{pid}/comm").read_bytes().removesuffix(b"\n").decode(errors="surrogateescape")
-    for number, (size, _) in sorted(outstanding(bpf, options).items(), key=lambda item: -item[1][0]):
+    sizes = {number: sum(size for size, _, _ in each) for number, each in outstanding(bpf, options).items()}
+    for number, size in sorted(sizes.items(), key=lambda item: -item[1]):
         yield Stack(size, name or str(pid), pid, bpf.stacks.user(number, pid), None)
+
+
+def columns(options: Options) -> tuple[Column, ...]:
+    """The columns: -a has one for the address and one for the age in place of the number."""
+    each = (
+        Column("ADDRESS", 18, key=lambda leak: f"{leak.address:#x}", field="allocation_address"),
+        Column("AGE(ms)", 12, ">", key="age", scale=1_000_000, decimals=0, field="age_ns"),
+    )
+    return (
+        Column("BYTES", 12, ">", field="outstanding_bytes"),
+        *(each if options.show_allocs else (Column("ALLOCS", 8, ">", key="allocations"),)),
+        Column("STACK", below=True),
+    )
 
 
 TOOL = SummaryTool(
@@ -150,15 +196,13 @@ TOOL = SummaryTool(
     stacks=stacks,
     unit="bytes",
     record=Leak,
-    columns=(
-        Column("BYTES", 12, ">", field="outstanding_bytes"),
-        Column("ALLOCS", 8, ">", key="allocations"),
-        Column("STACK", below=True),
-    ),
+    columns=columns,
     examples=(
         Example("memleak -p 181 5", "of process 181, every five seconds"),
         Example("memleak -p 181 -o 60000 -d 300", "what is older than a minute"),
         Example("memleak -p 181 -z 4096 --json", "of 4 KiB and more, an object a stack"),
+        Example("memleak -p 181 -a --top 3", "each of the three largest stacks"),
+        Example("memleak -p 181 -S je_", "malloc and the like by other names"),
         Example("memleak -p 181 --svg l.svg -d 9", "a flame graph of what is left"),
     ),
 )

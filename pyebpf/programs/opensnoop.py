@@ -63,6 +63,8 @@ LONGEST_NAME = 15
 
 
 AT_FDCWD = -100
+#: Flags of open(2) of which each call has one.
+MODES = "O_RDONLY", "O_WRONLY", "O_RDWR"
 
 
 class Begun(Struct):
@@ -149,14 +151,12 @@ class Options:
     @property
     def access_modes(self) -> tuple[int, ...]:
         """The access modes among the flags that are asked for, which are numbers and no bits."""
-        numbers = [int(getattr(os, name)) for name in self.flags]
-        return tuple(number for number in numbers if number in {os.O_RDONLY, os.O_WRONLY, os.O_RDWR})
+        return tuple(int(getattr(os, name)) for name in self.flags if name in MODES)
 
     @property
-    def flag_bits(self) -> int:
-        """The bits of the other flags."""
-        numbers = [int(getattr(os, name)) for name in self.flags]
-        return sum({number for number in numbers if number not in self.access_modes})
+    def flag_bits(self) -> tuple[int, ...]:
+        """The other flags; some have several bits."""
+        return tuple(int(getattr(os, name)) for name in self.flags if name not in MODES)
 
 
 def build(options: Options) -> BPF:
@@ -175,7 +175,7 @@ def build(options: Options) -> BPF:
     def begin(path: int, flags: int, directory: int) -> None:
         if not tasks.wanted():
             return
-        if options.flags and flags & os.O_ACCMODE not in modes and not flags & bits:
+        if options.flags and flags & os.O_ACCMODE not in modes and not any(flags & each == each for each in bits):
             return
         if options.full_path:
             pending[get_current_pid_tgid()] = BegunIn(path=path, flags=flags, directory=directory)

@@ -3,7 +3,8 @@
 Counts packets of every protocol that the kernel frees as dropped (skb:kfree_skb), not those that it frees after use.
 Many of them are harmless, such as what is left in the queues of a closed socket: the reason says so, since Linux 5.17,
 and the stack. In text, not in JSON or CSV, the kernel's counters that changed meanwhile are below the last summary, as
-nstat(8) has them: those of this network namespace, while stacks are of the whole machine.
+nstat(8) has them: those of this network namespace, while stacks are of the whole machine. With -f, --svg and the like
+packets by reason and stack are written once, at the end.
 
 Overhead: 1.5 us for each packet that is dropped, nothing for others.
 """
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 from pyebpf import RawTracepointContext, Struct, has_field, kstack, s32, u32
 from pyebpf.programs._counters import changes, network_counters
 from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
-from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass, option
+from pyebpf.tool import Column, Example, Record, Stack, SummaryTool, dataclass, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,6 +86,13 @@ def snapshot(bpf: Drops, options: Options) -> Iterator[Dropped]:  # noqa: ARG001
         yield Dropped(count, name(site.reason), stack)
 
 
+def stacks(bpf: Drops, options: Options) -> Iterator[Stack]:  # noqa: ARG001 - as every tool's
+    """The packets by reason and stack, the most first."""
+    name = reason_names(bpf)
+    for site, count in sorted(bpf["drops"].interval().items(), key=lambda item: -item[1]):
+        yield Stack(count, name(site.reason), None, None, bpf.stacks.kernel(site.stack))
+
+
 def footer(bpf: Drops, options: Options) -> Iterator[str]:  # noqa: ARG001 - as every tool's
     """The counters that changed since the start."""
     yield ""
@@ -102,12 +110,15 @@ TOOL = SummaryTool(
     build=build,
     drop_labels={"drops": "packets of further places"},
     snapshot=snapshot,
+    stacks=stacks,
+    unit="packets",
     record=Dropped,
     columns=(Column("COUNT", 8, ">"), Column("REASON"), Column("STACK", below=True)),
     footer=footer,
     examples=(
         Example("skbdrop", "stacks and counters, at the end"),
         Example("skbdrop -r no_socket,netfilter_drop", "only these reasons"),
+        Example("skbdrop --svg d.svg -d 60", "a minute as a flame graph"),
         Example("skbdrop --depth 30 --json 10", "each ten seconds, longer"),
     ),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pyebpf import BPF, comm, now, pid, u16
 from pyebpf.endpoints import SocketAddress, endpoints
 from pyebpf.programs._families import family_name
-from pyebpf.programs._sockets import accepted_from, is_ip, socket_of
+from pyebpf.programs._sockets import accepted_from, is_ip, no_address, socket_of
 from pyebpf.tasks import Call, CallFilter
 from pyebpf.tool import CallOptions, Column, EventTool, Example, events_of, result_column
 
@@ -44,13 +44,12 @@ def build(options: CallOptions) -> BPF:
         if not calls.wanted(retval):
             return
         sk = socket_of(fd if retval < 0 else retval)
-        peer = SocketAddress(high=0, low=0, family=sk.__sk_common.skc_family, port=0, length=0, abstract=0, name="")
-        call = Accept(time=now(), pid=pid(), result=retval, local_port=0, comm=comm(), peer=peer)
+        peer, local_port = no_address(sk), 0
         if retval >= 0:
-            call.peer = accepted_from(sk)
+            peer = accepted_from(sk)
             if is_ip(peer.family):
-                call.local_port = endpoints(sk).local_port
-        accepts.emit(call)
+                local_port = endpoints(sk).local_port
+        accepts.emit(Accept(time=now(), pid=pid(), result=retval, comm=comm(), local_port=local_port, peer=peer))
 
     return bpf
 

@@ -8,16 +8,11 @@ Overhead: a probe and a map operation for each message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from pyebpf import BPF, KernelObject, Struct, char, comm, field, pid, u16, u32
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._messages import Messages, direction_name
 from pyebpf.programs._sockets import is_ip
-from pyebpf.tool import Column, Example, Record, SummaryTool, TaskOptions, dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from pyebpf.tool import Column, Example, SummaryTool, TaskOptions, counts_of
 
 
 class Key(Struct):
@@ -28,19 +23,6 @@ class Key(Struct):
     port: u16
     comm: str = field(char[16])
     protocol: str = field(char[32])
-
-
-@dataclass(frozen=True)
-class Count(Record):
-    """A row: messages and their bytes; `port` is the remote one, None of a socket without one."""
-
-    pid: int
-    comm: str
-    direction: str
-    protocol: str
-    port: int | None
-    count: int
-    size: int
 
 
 def build(options: TaskOptions) -> BPF:
@@ -59,23 +41,6 @@ def build(options: TaskOptions) -> BPF:
     return bpf
 
 
-def snapshot(bpf: Any, options: TaskOptions) -> Iterator[Count]:  # noqa: ARG001 - as every tool's
-    """The interval's counts, the most bytes last."""
-    rows = [
-        Count(
-            pid=key.pid,
-            comm=key.comm,
-            direction=direction_name(key.direction),
-            protocol=key.protocol,
-            port=key.port or None,
-            count=found.count,
-            size=found.total,
-        )
-        for key, found in bpf["io"].interval().items()
-    ]
-    yield from sorted(rows, key=lambda row: (row.size, row.count, row.pid, row.direction))
-
-
 TOOL = SummaryTool(
     name="socketio",
     doc=__doc__,
@@ -84,16 +49,16 @@ TOOL = SummaryTool(
     options=TaskOptions,
     build=build,
     drop_labels={"io": "messages of other sockets"},
-    snapshot=snapshot,
-    record=Count,
+    snapshot=counts_of("io", direction=direction_name, port=lambda port: port or None),
+    record=Key,
     columns=(
         Column("PID", 7),
         Column("PROCESS", 16, key="comm"),
-        Column("DIR", 5, key="direction"),
+        Column("DIR", 5, key="direction", type="str"),
         Column("PROTO", 11, key="protocol", cut=False),
-        Column("PORT", 5, ">"),
-        Column("COUNT", 8, ">"),
-        Column("BYTES", 12, ">", key="size", field="total_bytes"),
+        Column("PORT", 5, ">", type="int | None"),
+        Column("COUNT", 8, ">", type="int"),
+        Column("BYTES", 12, ">", key="total", field="total_bytes", type="int"),
     ),
     examples=(
         Example("socketio", "socket I/O until Ctrl-C"),

@@ -31,7 +31,7 @@ from pyebpf import (
 from pyebpf.endpoints import AF_UNIX
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import inode_of, socket_of
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, events_of
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, tid_option
 
 #: include/linux/socket.h: control messages that pass descriptors, and how many there may be in one (include/net/scm.h).
 SOL_SOCKET, SCM_RIGHTS, SCM_MAX_FD = 1, 1, 253
@@ -70,7 +70,14 @@ class PassedDescriptor(Struct):
         return f"pipe:[{self.inode}]" if S_ISFIFO(self.mode) and not self.file else self.file
 
 
-def build(options: TaskOptions) -> BPF:
+@dataclass(frozen=True)
+class Options(TaskOptions):
+    """Options: whose descriptors to report."""
+
+    tid: int | None = tid_option()
+
+
+def build(options: Options) -> BPF:
     """The probes and the buffer; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     passed = bpf.ringbuf(PassedDescriptor, name="passed")
@@ -137,7 +144,7 @@ TOOL = EventTool(
     doc=__doc__,
     section="10.3.31",
     tracing="descriptors that are passed over UNIX sockets",
-    options=TaskOptions,
+    options=Options,
     build=build,
     drop_labels={"passed": "descriptors"},
     records=events_of("passed", "time"),
@@ -156,6 +163,7 @@ TOOL = EventTool(
     examples=(
         Example("sofdsnoop", "every descriptor that is passed"),
         Example("sofdsnoop -T -d 10", "with the time of day, for ten seconds"),
+        Example("sofdsnoop -t 184", "by thread 184"),
         Example("sofdsnoop -p 181 --json", "by process 181, an object a line"),
     ),
 )

@@ -14,11 +14,10 @@ import errno
 from pyebpf import BPF, KernelObject, cast, comm, now, pid, u16, u64
 from pyebpf.endpoints import SocketAddress, sockaddr
 from pyebpf.filters import TaskFilter
+from pyebpf.programs._new_sockets import ACCEPT, CONNECT, call_name
 from pyebpf.programs._sockets import AF_UNSPEC, accepted_from, address_columns, socket_of
 from pyebpf.tasks import Lifespan
 from pyebpf.tool import Column, EventTool, Example, TaskOptions, events_of, lifespan_column
-
-CONNECTED, ACCEPTED = 0, 1
 
 
 class Session(Lifespan):
@@ -43,7 +42,7 @@ def build(options: TaskOptions) -> BPF:
         if peer.family != AF_UNSPEC:
             sk = socket_of(fd)
             # A session that has begun goes on: connect(2) may be called again to learn how the first call ended.
-            sessions.add(sk, Session(began=now(), ended=0, pid=pid(), comm=comm(), call=CONNECTED, peer=peer))
+            sessions.add(sk, Session(began=now(), ended=0, pid=pid(), comm=comm(), call=CONNECT, peer=peer))
 
     @bpf.system_call("accept", "accept4")
     def on_accept(retval: int) -> None:
@@ -51,7 +50,7 @@ def build(options: TaskOptions) -> BPF:
             return
         sk = socket_of(retval)
         peer = accepted_from(sk)
-        sessions[sk] = Session(began=now(), ended=0, pid=pid(), comm=comm(), call=ACCEPTED, peer=peer)
+        sessions[sk] = Session(began=now(), ended=0, pid=pid(), comm=comm(), call=ACCEPT, peer=peer)
 
     @bpf.function("sock_close")
     def on_close(filp: KernelObject) -> None:
@@ -77,13 +76,7 @@ TOOL = EventTool(
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
-        Column(
-            "CALL",
-            7,
-            key=lambda session: "accept" if session.call == ACCEPTED else "connect",
-            field="call",
-            classes=("connect", "accept"),
-        ),
+        Column("CALL", 7, key=call_name, field="call", type="str", classes=("connect", "accept")),
         *address_columns("peer"),
         lifespan_column(),
     ),

@@ -9,8 +9,8 @@ Overhead: two probes for each listen(2).
 from __future__ import annotations
 
 from pyebpf import BPF, char, comm, field, now, pid, s32, u32
-from pyebpf.endpoints import AF_UNIX, SocketAddress, endpoints
-from pyebpf.programs._sockets import address_of, is_ip, port_of, socket_of, unix_name
+from pyebpf.endpoints import SocketAddress  # noqa: TC001 - the layout of the record needs it
+from pyebpf.programs._sockets import address_of, bound_to, port_of, socket_of
 from pyebpf.tasks import Call, CallFilter
 from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, events_of, flag, result_column
 
@@ -43,19 +43,13 @@ def build(options: Options) -> BPF:
             return
         sk = socket_of(fd)
         common = sk.__sk_common
-        on = SocketAddress(high=0, low=0, family=common.skc_family, port=0, length=0, abstract=0, name="")
-        if is_ip(on.family):
-            ends = endpoints(sk)
-            on.high, on.low, on.port = ends.local_high, ends.local_low, ends.local_port
-        elif on.family == AF_UNIX:
-            on = unix_name(sk)
         listens.emit(
             Listen(
                 time=now(),
                 pid=pid(),
                 result=retval,
                 comm=comm(),
-                on=on,
+                on=bound_to(sk),
                 protocol=common.skc_prot.name,
                 backlog=backlog,
                 limit=sk.sk_max_ack_backlog,

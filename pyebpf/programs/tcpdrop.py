@@ -21,12 +21,9 @@ from typing import TYPE_CHECKING
 from pyebpf import (
     BPF,
     RawTracepointContext,
-    Struct,
     TcpState,
-    array,
     cast,
     enum,
-    field,
     has_enum,
     has_field,
     kstack,
@@ -39,10 +36,21 @@ from pyebpf import (
     u64,
 )
 from pyebpf.endpoints import with_port
-from pyebpf.programs._addresses import ip_address
+from pyebpf.programs._addresses import PacketAddresses
 from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
 from pyebpf.programs._tcp import IPPROTO_TCP
-from pyebpf.tool import Column, EventTool, Example, Record, Stop, dataclass, events, flag, monotonic_time
+from pyebpf.tool import (
+    Column,
+    EventTool,
+    Example,
+    Record,
+    Stop,
+    VersionOptions,
+    dataclass,
+    events,
+    flag,
+    monotonic_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,22 +76,17 @@ MERGED = "SKB_DROP_REASON_TCP_OFOMERGE"
 FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR")
 
 
-class Dropped(Struct):
+class Dropped(PacketAddresses):
     """A packet as the kernel's side reports it; IPv4 addresses as numbers."""
 
-    time: u64
-    pid: u32
-    reason: u32
-    stack: s32
-    source4: u32
-    destination4: u32
     source_port: u16
     destination_port: u16
     state: u8
     flags: u8
-    version: u8
-    source6: bytes = field(array(u8, 16))
-    destination6: bytes = field(array(u8, 16))
+    pid: u32
+    reason: u32
+    stack: s32
+    time: u64
 
 
 @dataclass(frozen=True)
@@ -113,11 +116,9 @@ class Drop(Record):
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(VersionOptions):
     """Options: which packets to report."""
 
-    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
-    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
     reasons: tuple[str, ...] = reasons_option()
     all: bool = flag(
         "-a", "--all", help="also segments whose data is not lost: of closed sockets, ACKs, and duplicates"
@@ -128,7 +129,6 @@ def build(options: Options) -> WithReasons:
     """The probe and its buffer; nothing is loaded yet."""
     bpf, reasons = WithReasons(options.reasons), ReasonFilter(options.reasons)
     drops = bpf.ringbuf(Dropped)
-    ipv4, ipv6 = options.ipv4 or not options.ipv6, options.ipv6 or not options.ipv4
 
     @bpf.btf_tracepoint("kfree_skb")
     def on_drop(ctx: RawTracepointContext) -> None:
@@ -155,7 +155,7 @@ def build(options: Options) -> WithReasons:
             destination6=bytes(16),
         )
         length = 0
-        if ipv4 and skb.protocol == ETH_P_IP:
+        if 4 in options.versions and skb.protocol == ETH_P_IP:
             ip = cast("struct iphdr", header)
             if ip.version != 4 or ip.protocol != IPPROTO_TCP:
                 return
@@ -163,7 +163,7 @@ def build(options: Options) -> WithReasons:
             packet.version = 4
             packet.source4 = ip.saddr
             packet.destination4 = ip.daddr
-        elif ipv6 and skb.protocol == ETH_P_IPV6:
+        elif 6 in options.versions and skb.protocol == ETH_P_IPV6:
             ip6 = cast("struct ipv6hdr", header)
             if ip6.version != 6 or ip6.nexthdr != IPPROTO_TCP:
                 return
@@ -227,14 +227,12 @@ def drops(bpf: BPF, _options: Options, stop: Stop) -> Iterator[Drop]:
     name = reason_names(bpf)
     states = {state.value: state.name for state in TcpState}
     for found in events(bpf["drops"], stop):
-        source = ip_address(found.version, found.source4, found.source6)
-        destination = ip_address(found.version, found.destination4, found.destination6)
         yield Drop(
             time=monotonic_time(found.time),
             pid=found.pid,
-            source=source,
+            source=found.source,
             source_port=found.source_port,
-            destination=destination,
+            destination=found.destination,
             destination_port=found.destination_port,
             state=states.get(found.state),
             flags=flag_names(found.flags),

@@ -39,17 +39,20 @@ from pyebpf.programs._session_graph import Edge, edges
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import (
     Column,
+    EventMode,
     EventTool,
     Example,
     Record,
     Stop,
+    VersionOptions,
     dataclass,
+    elapsed_column,
     events,
     flag,
     lifespan_column,
     monotonic_time,
-    option,
     pid_option,
+    ports_option,
 )
 
 if TYPE_CHECKING:
@@ -108,24 +111,12 @@ class Session(Record):
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(VersionOptions):
     """Options: which sessions to report."""
 
     pid: int | None = pid_option()
-    local_ports: tuple[int, ...] = option(
-        "-L", "--localport", default=(), metavar="PORT[,PORT]", help="only these local ports", minimum=0, maximum=65535
-    )
-    remote_ports: tuple[int, ...] = option(
-        "-D",
-        "--remoteport",
-        default=(),
-        metavar="PORT[,PORT]",
-        help="only these remote ports",
-        minimum=0,
-        maximum=65535,
-    )
-    ipv4: bool = flag("-4", "--ipv4", help="only IPv4")
-    ipv6: bool = flag("-6", "--ipv6", help="only IPv6")
+    local_ports: tuple[int, ...] = ports_option("-L", "--localport", "local")
+    remote_ports: tuple[int, ...] = ports_option("-D", "--remoteport", "remote")
     elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first session reported", output_only=True)
     graph: bool = flag("--dot", help="at the end, who sent whom how much, as a graph in DOT", output_only=True)
     wide: bool = flag(
@@ -205,13 +196,12 @@ def build(options: Options) -> BPF:
 
 def sessions(bpf: BPF, options: Options, stop: Stop) -> Iterator[Session]:
     """Sessions as they end."""
-    only = None if options.ipv4 == options.ipv6 else 4 if options.ipv4 else 6
     for found in events(bpf["closed"], stop):
         version = 6 if found.family == AF_INET6 else 4
         local = socket_address(version, found.local4, found.local6)
         remote = socket_address(version, found.remote4, found.remote6)
         # Here, not in the probe: IPv4 over a socket of IPv6 is known by the whole address.
-        if only not in (None, local.version):
+        if local.version not in options.versions:
             continue
         yield Session(
             pid=found.pid,
@@ -229,19 +219,9 @@ def sessions(bpf: BPF, options: Options, stop: Stop) -> Iterator[Session]:
 
 def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns."""
-    first: list[int] = []
-
-    def elapsed(session: Session) -> int:
-        first.append(session.ended) if not first else None
-        return session.ended - first[0]
-
     comm, address = (16, 39) if options.wide else (10, 15)
     return (
-        *(
-            [Column("TIME(s)", 9, key=elapsed, scale=10**9, decimals=6, field="elapsed_ns", type="int")]
-            if options.elapsed
-            else []
-        ),
+        *([elapsed_column("ended")] if options.elapsed else []),
         Column("PID", 7),
         Column("COMM", comm),
         *([Column("IP", 2, key="local.version", field="ip_version", type="int")] if options.wide else []),
@@ -255,41 +235,30 @@ def columns(options: Options) -> tuple[Column, ...]:
     )
 
 
-def graph(bpf: BPF, options: Options, stop: Stop) -> Iterator[Edge]:
-    """The sums of all sessions, once they are there."""
-    yield from edges(sessions(bpf, options, stop))
-
-
-DROP_LABELS = {"began": "sessions under way", "owners": "owners of sessions", "closed": "sessions"}
-GRAPH = EventTool(
-    name="tcplife",
-    doc=__doc__,
-    tracing="TCP sessions",
-    options=Options,
-    build=build,
-    drop_labels=DROP_LABELS,
-    records=graph,
-    record=Edge,
-    sentence=lambda edge: edge.line,
-    columns=(
-        Column("FROM", key="source"),
-        Column("TO", key="target"),
-        Column("SESSIONS"),
-        Column("BYTES", key="sent", field="sent_bytes"),
-    ),
-)
 TOOL = EventTool(
     name="tcplife",
     doc=__doc__,
     tracing="TCP sessions",
     options=Options,
     build=build,
-    drop_labels=DROP_LABELS,
+    drop_labels={"began": "sessions under way", "owners": "owners of sessions", "closed": "sessions"},
     records=sessions,
     record=Session,
     time="ended",
     columns=columns,
-    modes={"graph": GRAPH},
+    modes={
+        "graph": EventMode(
+            records=lambda bpf, options, stop: iter(edges(sessions(bpf, options, stop))),
+            record=Edge,
+            sentence=lambda edge: edge.line,
+            columns=(
+                Column("FROM", key="source"),
+                Column("TO", key="target"),
+                Column("SESSIONS"),
+                Column("BYTES", key="sent", field="sent_bytes"),
+            ),
+        )
+    },
     examples=(
         Example("tcplife", "every session that ends"),
         Example("tcplife -T", "with the time of day"),

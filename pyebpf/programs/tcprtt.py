@@ -107,7 +107,7 @@ TOOL = SummaryTool(
         Example("tcprtt", "a histogram for each host, at the end"),
         Example("tcprtt -m 10", "milliseconds, every ten seconds"),
         Example("tcprtt -t -D 443", "one histogram, of this remote port"),
-        Example("tcprtt -b -B -e", "for each pair of addresses, with the average"),
+        Example("tcprtt -b -B -e", "for each pair of hosts, and averages"),
         Example("tcprtt --address 192.0.2.0/24", "hosts of a network"),
     ),
 )

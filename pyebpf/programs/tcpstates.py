@@ -10,26 +10,34 @@ Overhead: one map operation and one record for each change of state; nothing for
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, TcpState, char, comm, field, now, pid, u8, u32, u64
+from pyebpf import BPF, KernelObject, TcpState, comm, now, pid, u8, u64
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, state_name
-from pyebpf.tool import Column, EventTool, Example, SocketOptions, dataclass, ends_columns, events_of, flag
+from pyebpf.tasks import TaskEvent
+from pyebpf.tool import (
+    Column,
+    EventTool,
+    Example,
+    SocketOptions,
+    dataclass,
+    elapsed_column,
+    ends_columns,
+    events_of,
+    flag,
+)
 
 #: Those that a plot tells apart.
 STATES = ("SYN_SENT", "SYN_RECV", "ESTABLISHED", "FIN_WAIT1", "FIN_WAIT2")
 
 
-class Change(Struct):
+class Change(TaskEvent):
     """A change of state, at `time`; `since` is the time of the socket's change before, 0 if that was not seen."""
 
-    time: u64
-    since: u64
-    socket: u64
-    pid: u32
     old: u8
     new: u8
-    comm: str = field(char[16])
+    since: u64
+    socket: u64
     ends: Endpoints
 
     @property
@@ -52,6 +60,7 @@ class Change(Struct):
 class Options(SocketOptions):
     """Options: which changes to report, and how."""
 
+    elapsed: bool = flag("-t", "--elapsed", help="print the seconds since the first change reported", output_only=True)
     wide: bool = flag("-w", "--wide", help="the socket's address and the process's name, too", output_only=True)
 
 
@@ -76,12 +85,12 @@ def build(options: Options) -> BPF:
             changes.emit(
                 Change(
                     time=time,
-                    since=before,
-                    socket=u64(sk),
                     pid=pid(),
+                    comm=comm(),
                     old=oldstate,
                     new=newstate,
-                    comm=comm(),
+                    since=before,
+                    socket=u64(sk),
                     ends=ends,
                 )
             )
@@ -92,6 +101,7 @@ def build(options: Options) -> BPF:
 def columns(options: Options) -> tuple[Column, ...]:
     """The book's columns; those that 80 characters have no room for only if they are asked for."""
     return (
+        *([elapsed_column("time")] if options.elapsed else []),
         Column(
             "SKADDR",
             16,
@@ -124,6 +134,7 @@ TOOL = EventTool(
     examples=(
         Example("tcpstates", "every change of state"),
         Example("tcpstates -T -L 80,443", "of these local ports, with the time of day"),
+        Example("tcpstates -t", "with the seconds since the first change"),
         Example("tcpstates -w -6", "of IPv6, with the sockets' addresses"),
         Example("tcpstates -D 5432 --json", "of this remote port, an object a line"),
     ),

@@ -111,7 +111,7 @@ TOOL = SummaryTool(
         Example("tcptop", "a screen each second"),
         Example("tcptop -C 5", "every five seconds, one below the other"),
         Example("tcptop -L 443 -r 40", "of this local port, 40 rows"),
-        Example("tcptop -s received -S", "who receives most on top, without the load average"),
+        Example("tcptop -s received -S", "who receives most on top, no load average"),
         Example("tcptop --json 1 10", "ten seconds, an object a connection"),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from pyebpf.closing import Closing
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from pyebpf.runtime.functions import FunctionNames
     from pyebpf.specs import AttachSpec, Choice, ModuleSpec, ProgramSpec
     from pyebpf.target import Target
+
+#: Seconds that detaching takes before it says so.
+_PATIENCE = 1.0
 
 
 class Loaded(Closing):
@@ -256,11 +260,24 @@ class Loaded(Closing):
         self._links = [(link.program or programs[0], link) for link in links]
 
     def detach(self) -> None:
-        """Detach everything; maps and readers stay."""
+        """Detach everything; maps and readers stay.
+
+        After each perf event the kernel waits until no processor can be in its program: a tenth of a second, or more.
+        """
         links, self._links, self._done = self._links, [], 0
+        began = monotonic()
+        told = False
+
+        def detach(link: Link, left: int) -> None:
+            nonlocal told
+            link.detach()
+            if left and not told and monotonic() - began > _PATIENCE:
+                told = True
+                self.host.report(f"Detaching {left} more of {len(links)} attachments: this kernel takes its time...")
+
         with ExitStack() as stack:
-            for _, link in links:
-                stack.callback(link.detach)
+            for left, (_, link) in enumerate(links):
+                stack.callback(detach, link, left)
 
     def close(self) -> None:
         """Detach, then close programs, readers and maps: in the reverse order of their making."""

@@ -19,7 +19,6 @@ def tracer_ranges(tracepoints: Iterable[str], text: bytes | None = None) -> list
         from pyebpf.symbols.kernel import read_kallsyms
 
         text = read_kallsyms()
-    text = b"\n" + text
     ranges = list(_joined(sorted(_find(text, rb" bpf_trace_run\d+\n"))))
     for name in tracepoints:
         for prefix in ("__bpf_trace_", "__traceiter_"):

@@ -85,7 +85,7 @@ class MapOperation(IntFlag):
     """BTF for key and value."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class MapTraits:
     """Traits of one map type. `flags` are those that it takes (each on its own), `required` those that it must have.
 

@@ -46,6 +46,7 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
 from pyebpf.output.stacks import SLOT, Stack, StackPart
+from pyebpf.stop import Stop, events, events_of, last_time, monotonic_time
 from pyebpf.tool.columns import elapsed_column, ends_columns, lifespan_column, result_column
 from pyebpf.tool.modes import EventMode, SummaryMode
 from pyebpf.tool.options import (
@@ -77,8 +78,7 @@ from pyebpf.tool.options import (
 from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.signature import described_open, has_field
-from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, counts_of, histograms_of, load_average
-from pyebpf.tool.stop import Stop, events, events_of, last_time, monotonic_time
+from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, CountsOf, counts_of, histograms_of, load_average
 from pyebpf.tool.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -407,7 +407,10 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
 
     def counted(self, tracer: Built, options: Options) -> Iterable[Yielded]:
         """The counts of the interval. Raises InvalidValue for what can't be printed as the tool is declared."""
-        return checked(self.name, self.snapshot(tracer, options), columns=bool(self.columns_for(options)))
+        found: Any = self.snapshot(tracer, options)
+        if self.screen and isinstance(self.snapshot, CountsOf):
+            found = self.snapshot.on_screen(found)
+        return checked(self.name, found, columns=bool(self.columns_for(options)))
 
     def forget(self, tracer: Built, options: Options) -> None:
         super().forget(tracer, options)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyebpf.output.columns import Column
-    from pyebpf.tool.stop import Stop
+    from pyebpf.stop import Stop
 
 Built = TypeVar("Built", bound=Tracer)
 Options = TypeVar("Options")

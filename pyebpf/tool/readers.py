@@ -12,8 +12,8 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.errors import InvalidValue, NotLoaded
+from pyebpf.stop import Stop
 from pyebpf.tool.drops import in_words
-from pyebpf.tool.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping

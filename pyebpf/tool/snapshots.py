@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
@@ -36,13 +35,14 @@ USER_STACK = StackLabel(user=True)
 class Counted:
     """A key and its count. The key's attributes are this record's, too: `row.comm` is `row.key.comm`.
 
-    `labels` are what is shown in place of parts of the key. Keys whose stacks differ in offsets alone, which are not
-    shown, are one row; `key` is one of them.
+    `total` is the sum of the values, of `bpf.stats(...)`. `labels` are what is shown in place of parts of the key. Keys
+    whose stacks differ in offsets alone, which are not shown, are one row; `key` is one of them.
     """
 
     key: object
     count: int
     labels: Mapping[str, object]
+    total: int | None = None
 
     def __getattr__(self, name: str) -> Any:
         return self.labels[name] if name in self.labels else getattr(self.key, name)
@@ -51,34 +51,56 @@ class Counted:
         """The key's fields by name, what is shown in place of some, and `count`."""
         key = as_plain(self.key)
         parts = key if isinstance(key, dict) else {"key": key}
-        return {**parts, **as_plain(self.labels), "count": self.count}
+        total = {} if self.total is None else {"total": self.total}
+        return {**parts, **as_plain(self.labels), "count": self.count, **total}
 
 
-def counts_of(
-    name: str, *, by_key: bool = False, **labels: Callable[[Any], object] | StackLabel
-) -> Callable[[Any, Any], list[Counted]]:
-    """The `snapshot` of a tool that prints the counter of a name: what the interval counted, the most last.
+@dataclass(frozen=True)
+class CountsOf:
+    """The `snapshot` that `counts_of` makes."""
 
-    `labels` and `by_key` are as for `histograms_of`. A key that is a number has one label, which is made of it.
-    """
+    name: str
+    by_key: bool
+    labels: Mapping[str, Callable[[Any], object] | StackLabel]
 
-    def snapshot(bpf: Any, _options: Any) -> list[Counted]:
+    def __call__(self, bpf: Any, _options: Any) -> list[Counted]:
+        """The rows of the interval."""
+        labels = self.labels
         rows: dict[object, Counted] = {}
-        for key, count in bpf[name].interval().items():
-            if isinstance(key, int):
+        for key, found in bpf[self.name].interval().items():
+            if isinstance(key, int | str | bytes):
                 parts = dict.fromkeys(labels, key)
             else:
                 parts = {part: getattr(key, part) for part in (*labels, "pid") if hasattr(key, part)}
             shown = {part: v for part, v in _shown(bpf, parts, labels) if part in labels}
             same = key if not _has_stacks(labels) else str({**_parts(key), **shown})
-            before = rows[same].count if same in rows else 0
-            rows[same] = Counted(key, before + count, shown)
+            before = rows.get(same)
+            rows[same] = _added(Counted(key, 0, shown) if before is None else before, key, found)
         _release(bpf, labels)
-        if by_key:
+        if self.by_key:
             return [rows[key] for key in sorted(rows, key=_order)]
-        return sorted(rows.values(), key=lambda row: (row.count, str(row.key)))
+        return sorted(rows.values(), key=lambda row: (row.total or 0, row.count, str(row.key)))
 
-    return snapshot
+    def on_screen(self, rows: list[Counted]) -> list[Counted]:
+        """The rows in the order of a screen, which has room for the first ones."""
+        return rows if self.by_key else rows[::-1]
+
+
+def counts_of(name: str, *, by_key: bool = False, **labels: Callable[[Any], object] | StackLabel) -> CountsOf:
+    """The `snapshot` of a tool that prints the counter of a name: what the interval counted.
+
+    The most is last, where a terminal's cursor is; on a `screen` it is first. Of `bpf.stats(...)` rows have count and
+    total, and are ordered by the total. `labels` and `by_key` are as for `histograms_of`. A key that is no record has
+    one label, which is made of it.
+    """
+    return CountsOf(name, by_key, labels)
+
+
+def _added(row: Counted, key: object, found: Any) -> Counted:
+    """A row with what was counted for one more key: a number, or statistics."""
+    if isinstance(found, int):
+        return Counted(key, row.count + found, row.labels)
+    return Counted(key, row.count + found.count, row.labels, (row.total or 0) + found.total)
 
 
 def histograms_of(
@@ -99,11 +121,11 @@ def histograms_of(
             return
         ordered = sorted(found.values(), key=_by_parts if by_key else _by_total)
         if not _has_stacks(labels):
-            yield from (each.with_labels(dict(_shown(bpf, each.labels, labels))) for each in ordered)
+            yield from (_labelled(bpf, each, labels) for each in ordered)
             return
         merged: dict[str, Histogram] = {}
         for each in ordered:
-            shown = each.with_labels(dict(_shown(bpf, each.labels, labels)))
+            shown = _labelled(bpf, each, labels)
             same = str(shown.labels)
             merged[same] = merged[same].plus(shown) if same in merged else shown
         _release(bpf, labels)
@@ -120,10 +142,13 @@ def _shown(
         label = labels.get(part)
         if isinstance(label, StackLabel):
             yield part, label.frames(bpf, value, parts)
-            continue
-        shown = value if label is None else label(value)
-        if shown is not None:
-            yield part, shown
+        else:
+            yield part, value if label is None else label(value)
+
+
+def _labelled(bpf: object, each: Histogram, labels: Mapping[str, Callable[[Any], object] | StackLabel]) -> Histogram:
+    """A histogram with its labels as they are shown."""
+    return each.with_labels({part: value for part, value in _shown(bpf, each.labels, labels) if value is not None})
 
 
 def _by_total(each: Histogram) -> tuple[int, str]:
@@ -157,4 +182,6 @@ def _release(bpf: Any, labels: Mapping[str, object]) -> None:
 
 def load_average(_bpf: object, _options: object) -> str:
     """The `heading` of screens: load averages of 1, 5 and 15 minutes, and threads running and in all."""
+    from pathlib import Path  # as in `pyebpf.stop`
+
     return f"loadavg: {Path('/proc/loadavg').read_text(encoding='ascii').strip()}"

@@ -6,7 +6,7 @@ import sys
 from array import array
 from itertools import islice, repeat, starmap
 from operator import attrgetter
-from struct import Struct as Packer, error as BadValue
+from struct import Struct as Packer, error as bad_value
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.types import CharArray, IntType, Struct, StructType
@@ -49,7 +49,7 @@ def encode_all(kind: Type, values: Collection[Any]) -> bytes:
     if at_once is not None:
         try:
             return at_once(values)
-        except (OverflowError, TypeError, BadValue):
+        except (OverflowError, TypeError, bad_value):
             pass  # said in the type's own words below
     return b"".join(map(kind.encode, values))
 

@@ -86,7 +86,7 @@ class IntType(Type):
         return array_of(self, length)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, IntType) and self.name == other.name
+        return self is other or (isinstance(other, IntType) and self.name == other.name)
 
     def __hash__(self) -> int:
         return hash(self.name)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.tool import SummaryTool
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs/examples/connect_latency.py"
 
@@ -45,6 +47,46 @@ def test_a_script_whose_tool_is_something_else(tmp_path):
     status, out, err = pyebpf("run", path)
     assert (status, out) == (2, "")
     assert f"{path}: TOOL is 'hammer', and must be a tool of pyebpf.tool, or have another name" in err
+
+
+WRONG = """\
+from pyebpf import BPF, XDP_DROP, XDP_PASS, XdpContext
+from pyebpf.tool import SummaryTool, dataclass, option
+
+
+@dataclass(frozen=True)
+class Options:
+    \"\"\"Options.\"\"\"
+
+    first: int = option("--first", default=0, help="first interface")
+
+
+def build(options: Options) -> BPF:
+    bpf = BPF()
+
+    @bpf.xdp()
+    def on_frame(ctx: XdpContext) -> int:
+        if ctx.ingress_ifindex < options.first:
+            return XDP_DROP
+        return XDP_PASS
+
+    return bpf
+
+
+TOOL = SummaryTool(name="wrong", doc="Wrong.", tracing="frames", options=Options, build=build, snapshot=lambda *_: [])
+"""
+
+
+def test_a_tool_whose_probe_is_wrong(tmp_path):
+    """Its author sees the line, the source and a caret."""
+    path = tmp_path / "wrong.py"
+    path.write_text(WRONG)
+    status, out, err = pyebpf("run", path, "--dump")
+    assert (status, out) == (1, "")
+    first, source, caret = err.splitlines()
+    assert first.startswith(f"pyebpf run: {path}:17: a u32 < 0 is never true")
+    assert source.strip() == "if ctx.ingress_ifindex < options.first:"
+    assert set(caret.strip()) == {"^"}
 
 
 @pytest.fixture
@@ -107,5 +149,6 @@ def test_the_page_has_the_example():
     names["__name__"] = "modes"
     exec(compile(modes, "page", "exec"), names)
     for counts in (False, True):
-        assert names["TOOL"].mode(names["Options"](counts=counts)) is names["COUNTS" if counts else "TOOL"]
+        mode = names["TOOL"].mode(names["Options"](counts=counts))
+        assert isinstance(mode, SummaryTool) is counts
         assert names["build"](names["Options"](counts=counts)).maps

@@ -48,6 +48,24 @@ def test_every_finding_is_a_line_of_at_most_80_columns():
     assert f"  {'release':<26} {os.uname().release}" in lines
 
 
+def test_all_tools(monkeypatch, capsys):
+    """A line for each: it runs, also if it needs a process, or what it needs, without each probe's candidates."""
+    lacks("module:nvme")
+    monkeypatch.setattr(catalogue, "names", lambda: ["memleak", "nvmelatency", "opensnoop"])
+    assert doctor.run_doctor(["--tools"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "tools",
+        "  memleak                    yes",
+        "  nvmelatency                no (the NVMe driver is not loaded: modprobe nvme,",
+        "                             or this kernel has none)",
+        "  opensnoop                  yes",
+    ]
+    monkeypatch.setattr(catalogue, "names", lambda: ["nvmelatency"])
+    assert doctor.run_doctor(["--tools", "--json"]) == 1
+    (found,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (found["section"], found["name"], found["value"]) == ("tools", "nvmelatency", "no")
+
+
 def test_the_answers_are_those_of_the_features():
     """As JSON, with the names by which they are asked for."""
     status, found, _ = records()

@@ -11,7 +11,8 @@ from contextlib import suppress
 import pytest
 
 from pyebpf import BPF, Struct, pid, u64
-from pyebpf.in_flight import InFlight
+from pyebpf.in_flight import InFlight, LatencyHistogram
+from pyebpf.tool import dataclass
 from tests.support.command import ROOT, running
 
 ME = os.getpid()
@@ -53,6 +54,48 @@ def flight(request):
 
     with bpf:
         yield bpf, things, ended
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The options of a histogram of times."""
+
+    milliseconds: bool = False
+    nanoseconds: bool = False
+
+
+def test_histograms_of_times():
+    """In the unit of the options, milliseconds before nanoseconds; what has no start is not counted."""
+    bpf = BPF()
+    times = {
+        "usecs": LatencyHistogram(bpf, None),
+        "msecs": LatencyHistogram(bpf, Unit(milliseconds=True, nanoseconds=True), name="msecs"),
+        "nsecs": LatencyHistogram(bpf, Unit(nanoseconds=True), name="nsecs"),
+    }
+    own = LatencyHistogram(bpf, Unit(), name="own", unit="nsecs")
+    keyed = LatencyHistogram(bpf, Unit(), name="keyed", key=u64, label="thing")
+    things = InFlight(bpf)
+
+    @bpf.tracepoint("syscalls:sys_enter_close")
+    def on_close(fd: int) -> None:
+        if pid() == ME and fd >= FIRST:
+            for histogram in times.values():
+                histogram.add(fd * 1000)
+            own.add(things.end(u64(fd)))
+            keyed.histogram[u64(fd)].add(fd * 1000 // keyed.factor)
+
+    with bpf:
+        with suppress(OSError):
+            os.close(FIRST)
+        found = {unit: each.histogram.interval() for unit, each in times.items()}
+        (thing,) = keyed.histogram.interval().values()
+        none = own.histogram.interval()
+    assert {unit: each.unit for unit, each in found.items()} == {unit: unit for unit in times}
+    for unit, value in {"usecs": 1_000_000, "msecs": 1_000, "nsecs": 1_000_000_000}.items():
+        (bucket,) = found[unit].rows()
+        assert bucket.low <= value <= bucket.high
+    assert (thing.labels, thing.unit, thing.total) == ({"thing": FIRST}, "usecs", 1)
+    assert (none.unit, none.total) == ("nsecs", 0)
 
 
 def start(thing: int) -> None:

@@ -87,6 +87,15 @@ def test_the_name_of_the_target(sent, child):
     assert found == [name if number and not error else None for number, _, error in made] + [name]
 
 
+def test_a_name_belongs_to_one_call(child):
+    """A call that fails has no name, although one just before it, which -x leaves out, has sent a signal."""
+    with killsnoop.open(pid=os.getpid(), failed=True) as kills:
+        send(LIBC.kill, child, signal.SIGCONT)
+        send(LIBC.kill, 1 << 22, signal.SIGCONT)
+        found = [(each.error, each.target_comm) for each in kills.poll(1)]
+    assert found == [("ESRCH", None)]
+
+
 def test_kill_alone(sent):
     """-k leaves out the calls that name a thread."""
     with killsnoop.open(pid=os.getpid(), kill_only=True) as kills:

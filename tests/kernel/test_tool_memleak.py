@@ -53,6 +53,35 @@ int main(void) {
     return 0;
 }
 """
+#: An allocator with names of its own, of which one allocation is kept and another freed.
+OWN = """
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define BARRIER __asm__ volatile("")
+#define OWN __attribute__((noinline))
+OWN void *own_malloc(size_t n) { void *p = malloc(n); BARRIER; return p; }
+OWN void *own_calloc(size_t m, size_t n) { void *p = calloc(m, n); BARRIER; return p; }
+OWN void *own_realloc(void *p, size_t n) { p = realloc(p, n); BARRIER; return p; }
+OWN int own_posix_memalign(void **p, size_t a, size_t n) { int r = posix_memalign(p, a, n); BARRIER; return r; }
+OWN void *own_memalign(size_t a, size_t n) { void *p = memalign(a, n); BARRIER; return p; }
+OWN void own_free(void *p) { free(p); BARRIER; }
+int main(void) {
+    char line[16];
+    while (fgets(line, sizeof line, stdin)) {
+        void *p = own_malloc(17), *kept = own_calloc(7, 143), *other;
+        own_free(own_realloc(p, 29));
+        if (own_posix_memalign(&other, 64, 211)) return 1;
+        own_free(other);
+        free(malloc(1));
+        fprintf(stderr, "%p", kept);
+        puts("done");
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
 MANY = 14
 SIZES = [100 + number for number in range(MANY)]
 #: Bytes and number of what each function keeps.
@@ -108,6 +137,37 @@ def test_sizes_and_the_largest(program):
             "by_alignment": EXPECTED["by_alignment"],
         }
         assert list(by_function(largest())) == ["by_calloc", "by_realloc"]
+
+
+def test_each_allocation_and_the_most(program):
+    """-a has each allocation with its age, those of one stack together; --sort count has the most allocations last."""
+    options = {"pid": program.pid, "older": 0}
+    with memleak.open(show_allocs=True, **options) as each, memleak.open(sort="count", **options) as most:
+        began = time.monotonic_ns()
+        program.tell("allocate")
+        found, largest = each(), most()
+        elapsed = time.monotonic_ns() - began
+    assert by_function(found) == EXPECTED
+    (sizes,) = {tuple(leak.bytes for leak in found if "by_malloc" in leak.stack)}
+    assert sizes == tuple(SIZES)
+    assert len({leak.address for leak in found}) == sum(count for _, count in EXPECTED.values())
+    assert all(0 < leak.age < elapsed for leak in found)
+    counts = [leak.allocations for leak in largest]
+    assert counts == sorted(counts)
+    assert "by_malloc" in largest[-1].stack
+
+
+def test_the_names_of_another_allocator(tmp_path):
+    """-S follows functions whose names begin so, of the program itself, and not the C library's."""
+    needs("attach:uprobe")
+    with (
+        told(build_native(OWN, tmp_path / "own", "-fno-builtin")) as process,
+        memleak.open(pid=process.pid, older=0, obj=str(tmp_path / "own"), prefix="own_") as snapshot,
+    ):
+        process.tell("allocate")
+        (leak,) = snapshot()
+    assert (leak.bytes, leak.allocations) == (1001, 1)
+    assert leak.stack[0] == "main"
 
 
 def test_a_sample(program):

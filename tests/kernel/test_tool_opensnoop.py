@@ -125,8 +125,24 @@ def test_flags(tmp_path):
     """-f takes opens for writing alone, or those with a flag; O_RDONLY is the others' mode. No name is refused."""
     path = tmp_path / "file"
     path.touch()
-    made = [os.O_RDONLY, os.O_WRONLY | os.O_CREAT, os.O_RDWR, os.O_NONBLOCK, os.O_WRONLY | os.O_APPEND]
-    asked = [("O_WRONLY",), ("O_WRONLY", "O_RDWR"), ("O_RDONLY",), ("O_APPEND", "O_CREAT"), ("O_RDWR", "O_APPEND")]
+    made = [
+        os.O_RDONLY,
+        os.O_WRONLY | os.O_CREAT,
+        os.O_RDWR,
+        os.O_NONBLOCK,
+        os.O_WRONLY | os.O_APPEND,
+        os.O_RDWR | os.O_SYNC,
+        os.O_RDWR | os.O_DSYNC,
+    ]
+    asked = [
+        ("O_WRONLY",),
+        ("O_WRONLY", "O_RDWR"),
+        ("O_RDONLY",),
+        ("O_APPEND", "O_CREAT"),
+        ("O_RDWR", "O_APPEND"),
+        ("O_SYNC", "O_DSYNC"),
+        ("O_SYNC",),
+    ]
     with contextlib.ExitStack() as stack:
         tools = [stack.enter_context(opensnoop.open(pid=os.getpid(), flags=each, extended=True)) for each in asked]
         for flags in made:
@@ -136,7 +152,7 @@ def test_flags(tmp_path):
             [made.index(call.flags & ~os.O_CLOEXEC) for call in tool.poll(1) if call.path == str(path)]
             for tool in tools
         ]
-    assert found == [[1, 4], [1, 2, 4], [0, 3], [1, 4], [2, 4]]
+    assert found == [[1, 4], [1, 2, 4, 5, 6], [0, 3], [1, 4], [2, 4, 5, 6], [5, 6], [5]]
     with pytest.raises(InvalidValue, match="'O_NOTHING' is no flag"):
         opensnoop.Options(flags=("O_NOTHING",))
 

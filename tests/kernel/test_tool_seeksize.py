@@ -16,6 +16,7 @@ from pyebpf.programs import biocpu, biostacks, seeksize
 from pyebpf.programs._block import ACCOUNTING, FLUSH, disk_of
 from pyebpf.runtime.loaded import Loaded
 from tests.support.command import running
+from tests.support.folded import parse_folded
 from tests.support.loop import disk_statistics
 from tests.support.needs import needs
 from tests.support.scsi_debug import SHORT_TRANSFER
@@ -129,13 +130,15 @@ def test_latency_by_stack(loop):
     with (
         biostacks.open(disk=loop.name) as snapshot,
         running("biostacks", "-P", "--json", "--disk", loop.name) as objects,
+        running("biostacks", "-f", "--disk", loop.name) as folded,
     ):
         began = time.monotonic_ns()
         loop.read(READS)
         loop.write(WRITES)
         waited = time.monotonic_ns() - began
         found = list(snapshot())
-        objects.stop()
+        for tool in (objects, folded):
+            tool.stop()
     reads = [h for h in found if any(re.search("read_iter", frame) for frame in h.labels["stack"])]
     writes = [h for h in found if any(re.search("write_iter", frame) for frame in h.labels["stack"])]
     assert sum(h.total for h in reads) == READS
@@ -144,6 +147,10 @@ def test_latency_by_stack(loop):
     assert all(re.search("submit_bio|account_io_start", " ".join(h.labels["stack"])) for h in found)
     assert sum(bucket.low * bucket.count for h in found for bucket in h.rows()) <= waited // 1000
     comm = Path("/proc/self/comm").read_text().strip()
+    times = parse_folded(folded.out.splitlines())
+    assert all(re.search("submit_bio|account_io_start", ";".join(stack)) for stack in times)
+    least = sum(bucket.low * bucket.count for h in found for bucket in h.rows())
+    assert least // 2 <= sum(time for stack, time in times.items() if stack[0] == comm) <= waited // 1000
     mine = [o for o in objects.objects() if o["comm"] == comm]
     assert sum(b["count"] for o in mine for b in o["buckets"]) == READS + WRITES
     assert all(list(o) == ["time", "comm", "stack", "unit", "buckets"] for o in mine)

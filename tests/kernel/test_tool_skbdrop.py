@@ -10,6 +10,7 @@ import pytest
 from pyebpf.packet import ETH_P_IP
 from pyebpf.programs import _drops, skbdrop
 from tests.support.command import pyebpf, running
+from tests.support.folded import parse_folded
 from tests.support.namespaces import namespace
 from tests.support.needs import lacks, needs
 from tests.support.release import kernel_release
@@ -96,6 +97,17 @@ def test_intervals_and_reasons(net):
     assert places(first) == {4: WRONG_SUMS, 6: WRONG_VERSIONS}
     assert places(again) == {4: 0, 6: 0}
     assert [count for count, _ in first] == sorted(count for count, _ in first)
+
+
+def test_folded_lines(net):
+    """-f has the packets below their reason, the innermost function last."""
+    with running("skbdrop", "-f") as folded:
+        spoilt(net)
+        folded.stop()
+    stacks = parse_folded(folded.out.splitlines())
+    assert places((count, stack[:0:-1]) for stack, count in stacks.items()) == {4: WRONG_SUMS, 6: WRONG_VERSIONS}
+    if TOLD:
+        assert sum(count for stack, count in stacks.items() if stack[0] == "IP_CSUM") == WRONG_SUMS
 
 
 def test_a_reason_that_there_is_not():

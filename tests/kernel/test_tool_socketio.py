@@ -67,8 +67,8 @@ def test_intervals_of_socketio(process):
         process.run()
         first = snapshot()
         assert snapshot() == []
-    assert sum(row.size for row in first if row.direction == "write") == sum(
-        row.size for row in first if row.direction == "read"
+    assert sum(row.total for row in first if row.direction == "write") == sum(
+        row.total for row in first if row.direction == "read"
     )
 
 

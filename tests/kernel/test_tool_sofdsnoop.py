@@ -6,6 +6,8 @@ import array
 import os
 import socket
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,15 @@ def test_what_fails_is_not_reported(pair):
         assert [next(passed).fd for _ in range(2)] == [file.fileno(), *received]
     assert list(none) == []
     closed(received)
+
+
+def test_a_thread(pair):
+    """-t: only what one thread of the process passes."""
+    one, _ = pair
+    with ThreadPoolExecutor(1) as worker:
+        tid = worker.submit(threading.get_native_id).result()
+        with sofdsnoop.open(tid=tid) as records:
+            socket.send_fds(one, [b"x"], [0])
+            worker.submit(socket.send_fds, one, [b"x"], [1]).result()
+            found = records.poll(0)
+    assert [(each.tid, each.action, each.fd) for each in found] == [(tid, "SEND", 1)]

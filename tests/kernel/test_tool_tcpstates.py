@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections import Counter, defaultdict
+from datetime import datetime
 from itertools import pairwise
 
 import pytest
@@ -46,7 +47,11 @@ def changes(states):
 @pytest.mark.parametrize("address", SESSIONS)
 def test_each_change(address):
     """Both ends go through all states, the listener through its two; text and JSON tell the same."""
-    with running("tcpstates", "--json") as objects, running("tcpstates") as text, running("tcpstates", "-w") as wide:
+    with (
+        running("tcpstates", "--json", "-t") as objects,
+        running("tcpstates") as text,
+        running("tcpstates", "-w") as wide,
+    ):
         port = sessions(address)
         for tool in (objects, text, wide):
             tool.stop()
@@ -65,6 +70,10 @@ def test_each_change(address):
     assert {r["local_port"] for r in found if r["new_state"] == "SYN_SENT"} == {0}
     assert all(r["local_port"] and r["remote_port"] for r in found if r["new_state"] == "ESTABLISHED")
     assert {r["current_pid"] for r in found if r["new_state"] in ("SYN_SENT", "LISTEN", "FIN_WAIT1")} == {os.getpid()}
+    assert objects.objects()[0]["elapsed_ns"] == 0
+    times = [datetime.fromisoformat(record["time"]).timestamp() for record in found]
+    for record, at in zip(found, times, strict=True):
+        assert record["elapsed_ns"] - found[0]["elapsed_ns"] == pytest.approx((at - times[0]) * 1e9, abs=2_000)
     heading, *lines = text.out.splitlines()
     assert heading.split() == ["C-PID", "LADDR", "LPORT", "RADDR", "RPORT", "MS", "OLDSTATE", "->", "NEWSTATE"]
     assert len(heading) <= 80

@@ -16,6 +16,7 @@ from pyebpf.output.heat_counts import (
     EventCounts,
     IntervalCounts,
 )
+from pyebpf.output.heatmap import heat_map
 from pyebpf.output.histogram import linear, log2
 
 SECOND = 10**9
@@ -101,6 +102,20 @@ def test_histograms_of_intervals():
     assert placed(first) == {(0, 1, 1): 1, (0, 2, 3): 5, (0, 4, 7): 7, (3 * SECOND, 4, 7): 3}
     assert placed(second) == {(2 * SECOND, 1, 1): 2}
     assert len(first.columns) == len(second.columns) == 4
+
+
+def test_an_interval_that_was_read_too_late():
+    """It is where it ended; a column whose end nobody read is marked, and the first of all may be one."""
+    counts = IntervalCounts(SECOND)
+    for end, value in ((1.4, 3), (2.0, 5), (3.02, 7), (5.03, 11), (6.0, 13), (8.9, 17), (9.1, 19)):
+        counts.add(int(end * SECOND), [log2([0, value])])
+    (grid,) = counts.grids()
+    assert [sum(column.values()) for column in grid.columns] == [3, 5, 7, 0, 11, 13, 0, 17, 19]
+    assert grid.late == {3, 6}
+    counts = IntervalCounts(SECOND)
+    counts.add(3 * SECOND, [log2([0, 2])])
+    assert counts.grids()[0].late == {0, 1}
+    assert "grey: read too late, counted in the next column (2)" in heat_map(counts.grids(), title="")
 
 
 def test_many_intervals_are_merged_in_pairs():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 import pytest
 
+from pyebpf.endpoints import Endpoints
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
@@ -205,5 +206,8 @@ def test_a_name_that_no_thread_can_have(name, message):
 )
 def test_a_drop_is_a_sentence(local, remote, ends):
     """From whom to whom, and what it found."""
-    drop = tcpsynbl.Drop(0, "SYN", 2, 3, ip_address(local), 80, ip_address(remote), 3001)
+    low = (1 << 64) - 1
+    local_bits, remote_bits = (int(IPv6Address(f"::ffff:{a}" if "." in a else a)) for a in (local, remote))
+    halves = (local_bits >> 64, local_bits & low, remote_bits >> 64, remote_bits & low)
+    drop = tcpsynbl.Drop(0, 2, 3, "SYN", Endpoints(*halves, 80, 3001, 10))
     assert tcpsynbl.sentence(drop) == f"SYN dropped, {ends}: 3 in the queue, limit 2"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_parameters_stand_in_attach_points() -> None:
@@ -38,6 +42,29 @@ def test_cat_ends_at_its_limit(tmp_path) -> None:
     (tmp_path / "file").write_text("abcdef")
     script = Script(f'config = {{ max_cat_bytes = 3 }} BEGIN {{ cat("{tmp_path}/file"); }}')
     assert printed_by(script, lambda _: None) == "abc"
+
+
+def test_a_file_that_cannot_be_read_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """In bpftrace's words; nothing is printed."""
+    assert printed('BEGIN { cat("/nowhere"); print(1); }') == "1\n"
+    assert capsys.readouterr().err == "ERROR: failed to open file '/nowhere' (No such file or directory)\n"
+
+
+def test_a_header_stands_beside_the_script(tmp_path: Path) -> None:
+    """Its constants, structs and enums are the script's."""
+    (tmp_path / "own.h").write_text("#define LIMIT 5\nstruct pair { int a; int b; };\nenum color { RED = 3 };\n")
+    text = '#include "own.h"\nBEGIN { printf("%d %d %d", LIMIT, RED, sizeof(struct pair)); }'
+    script = Script(text, file=str(tmp_path / "script.bt"))
+    assert printed_by(script, lambda _: None) == "5 3 8"
+    assert script.kernel_changes(FakeTarget()) == []
+
+
+def test_a_header_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """The script goes on without it."""
+    script = Script('#include "none.h"\nBEGIN { print(1); }', file=str(tmp_path / "script.bt"))
+    (line,) = script.kernel_changes(FakeTarget())
+    assert "script.bt:1: none.h is left out: there is no such file beside this one" in line
+    assert printed_by(script, lambda _: None) == "1\n"
 
 
 def test_the_process_of_a_command_has_a_name() -> None:
@@ -97,3 +124,69 @@ def test_an_empty_map_without_a_key_prints_a_zero() -> None:
     end = '@n = 1; @s = stats(1); @t = "x"; @k[1] = 2; @h = hist(1); delete(@n); clear(@s); clear(@h);'
     found = printed(f"BEGIN {{ {begin} }} END {{ {end} }}").splitlines()
     assert found == ["@n: 0", "@s: { .count = 0, .average = 0, .total = 0 }", "@t: ", "@k[1]: 2", "@t: x"]
+
+
+def test_options_that_nothing_asks_for_are_refused() -> None:
+    """With those that getopt() asks for, and their descriptions."""
+    text = 'BEGIN { print((getopt("aa", 10, "Description of aa"), getopt("b"))); }'
+    assert printed(text, arguments=["--aa=5"]) == "(5, false)\n"
+    with pytest.raises(InvalidValue, match=r"unexpected options of the script: --c, --help; it has --aa: Desc.*, --b$"):
+        printed(text, arguments=["--c=4", "--b", "--help"])
+
+
+def test_an_argument_without_its_beginning() -> None:
+    """`str($1 + 1)`, as if it were an address."""
+    assert printed('BEGIN { printf("%s|%s", str($1 + 1), str($2 + 1)); }', arguments=["hello", "x"]) == "ello|"
+
+
+def test_a_license_is_one_of_the_kernel_s() -> None:
+    """Programs are GPL in any case."""
+    assert printed('config = { license = "GPL" } BEGIN { print(1); }') == "1\n"
+    with pytest.raises(CompileError, match="Invalid value for license"):
+        Script('config = { license = "Potato" } BEGIN { }')
+
+
+def test_missing_entries_are_told_if_that_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    """`-k`: at the place, in bpftrace's words; a map without keys always has its value."""
+    text = "BEGIN { @[1] = 1; print((@[2], @[1], @n)); @n = 5; clear(@n); }"
+    script = Script(text)
+    script.checks_lookups = True
+    assert printed_by(script) == "(0, 1, 0)\n@[1]: 1\n"
+    assert capsys.readouterr().err == (
+        "<script>:1:26-30: WARNING: Can't lookup map element because it does not exist.\n"
+        f"Additional Info - helper: map_lookup_elem, retcode: 0\n{text}\n{' ' * 25}~~~~\n"
+    )
+
+
+def test_the_value_of_a_block_is_gathered() -> None:
+    """An aggregation behind statements."""
+    assert printed("BEGIN { @ = { let $a = 100; avg($a) }; @ = { $b = 50; avg($b) }; }") == "@: 75\n"
+
+
+def test_names_of_signals() -> None:
+    """Those of real time, those that there are not."""
+    text = "BEGIN { $n = (int64)$1; print(signal_name($n)); }"
+    names = {"2": "Interrupt", "0": "Unknown signal 0", "64": "Real-time signal 30", "65": "N/A", "-1": "N/A"}
+    assert {number: printed(text, arguments=[number]).rstrip("\n") for number in names} == names
+
+
+def test_a_file_that_cat_does_not_find(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, in bpftrace's words."""
+    assert printed('BEGIN { cat("/does/not/exist"); print(1); }') == "1\n"
+    assert capsys.readouterr().err == "ERROR: failed to open file '/does/not/exist' (No such file or directory)\n"
+
+
+def test_buffers_are_compared_and_of_several_sizes() -> None:
+    """A variable has room for the longest; behind the shorter there is nothing."""
+    text = (
+        'BEGIN { $a = cpu < 5 ? buf("hi", 2) : buf("bye", 3); print($a); $b = buf("hi", 2); $c = buf("hix", 3); '
+        'print(($a == $b, $b == $c, $c != $a, $c == $c)); $a = buf("bye", 3); print($a); }'
+    )
+    assert printed(text).splitlines()[1:] == ["(true, false, true, true)", "bye"]
+
+
+def test_buffers_of_several_sizes_are_keys_and_parts() -> None:
+    """Of maps and of tuples."""
+    keys = '@x[buf("ab", 2)] = 1; @x[buf("abc", 3)] = 2;'
+    text = f'BEGIN {{ {keys} $t = (1, buf("abc", 3)); $t = (2, buf("ab", 2)); print($t); }}'
+    assert printed(text) == "(2, ab)\n@x[ab]: 1\n@x[abc]: 2\n"

@@ -46,7 +46,7 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { @c = count(); @c++; }", "@c", "@c is filled by count() elsewhere"),
         ("BEGIN { break; }", "break", "break is for loops"),
         ("BEGIN { unroll(0) { } }", "0", "unroll(0): give 1 to 100"),
-        ("BEGIN { $x = &$y; }", "&$y", "the address of a variable is not supported yet"),
+        ("BEGIN { $x = &$y; }", "&$y", "nothing is assigned to $y"),
         ("BEGIN { unwatch(1); }", "unwatch(1)", "unwatch() is not supported yet"),
         ("let @x = queue(5); BEGIN { @x = 1; }", None, "queue is no kind of map"),
         ("let @x = percpuhash(5); BEGIN { @x[1] = 1; }", None, "@x holds an integer: declare it as hash or lruhash"),
@@ -56,7 +56,7 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("interval:s:0 { }", "interval:s:0", "the rate of interval is at least 1"),
         ("watchpoint:0x1000:8:r { }", "watchpoint:0x1000:8:r", "the processor watches for w, rw or x, not for r"),
         ("watchpoint:0x1004:8:w { }", "watchpoint:0x1004:8:w", "the address is not a multiple of the length"),
-        ("iter:task { }", "iter:task", "iter is not supported yet"),
+        ("iter:task:/x { }", "iter:task:/x", "iterators are not pinned"),
     ],
 )
 def test_a_script_is_refused_at_its_place(text: str, marked: str | None, message: str) -> None:

@@ -14,7 +14,7 @@ from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
 from pyebpf.specs.attach_point import AttachSpec
 from pyebpf.specs.programs import LONGEST_NAME
-from pyebpf.types import U64, Struct
+from pyebpf.types import Struct, u64
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _by_hand(module: Any, point: AttachPoint, event: str) -> Any:
 class _NoRecord(Struct):
     """The record of an iterator that writes none."""
 
-    nothing: U64
+    nothing: u64
 
 
 def _iterator(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature

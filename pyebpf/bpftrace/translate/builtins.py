@@ -14,6 +14,8 @@ from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
 from pyebpf.bpftrace.translate.comm import comm
 from pyebpf.bpftrace.translate.values import (
+    Condition,
+    Group,
     Integer,
     Reference,
     Special,
@@ -25,12 +27,14 @@ from pyebpf.bpftrace.translate.values import (
 )
 from pyebpf.bpftrace.value_types import Username, UserSymbol
 from pyebpf.builder.intrinsics import task
+from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import as_number, cast
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
-from pyebpf.compiler.ir import Op, ValueType as Register
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.dataclass import fields
 from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
 from pyebpf.types import INTEGERS, U32, U64
@@ -66,7 +70,9 @@ def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     found = _ARGUMENT.fullmatch(name)
     if found is not None:
         return positional(s, int(found[1]), node, stacked=name[0] == "s")
-    if name in ("args", "ctx"):
+    if name == "ctx":
+        return Reference(as_number(s.p, s.p.context), None, Space.KERNEL)
+    if name == "args":
         raise s.error(f"{name} by itself is not supported yet: read its fields, {name}.NAME", node)
     return None
 
@@ -265,6 +271,32 @@ def _cpid(s: Scope, node: ast.Identifier) -> Value:
     return constant(s.p, s.script.child)
 
 
+def _user_mode(s: Scope, node: ast.Identifier) -> Value:
+    """`usermode`: whether the processor was in a process's code."""
+    p = s.p
+    if registers.machine(p).name != "x86_64":
+        raise s.error("'usermode' builtin is only supported on x86_64", node)
+    if isinstance(p.attach, Uprobe | Usdt) or s.point.provider.upper() in _SPECIAL:
+        return constant(p, 1)
+    if p.program_type is not ProgramType.PERF_EVENT:
+        return constant(p, 0)
+    ring = p.b.binary(Op.AND, registers.register(p, "cs"), p.b.const(3))
+    return Integer(p.b.truth_value(Compare(Relation.EQ, ring, p.b.const(3))), signed=False, size=1)
+
+
+def _config(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
+    """`config().max_strlen`: the settings, by name."""
+    given = s.script.settings
+    found: dict[str, Value] = {}
+    for each in fields(given):
+        value = getattr(given, each.name)
+        if isinstance(value, bool):
+            found[each.name] = Condition(Always(value))
+        else:
+            found[each.name] = constant(s.p, value) if isinstance(value, int) else literal_text(value.encode())
+    return Group(list(found.values()), list(found))
+
+
 def _call(s: Scope, node: ast.Identifier) -> Value:
     """A function that is called without parentheses, too."""
     from pyebpf.bpftrace.ast import Call
@@ -299,5 +331,7 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "ustack": _stack("ustack"),
     "ncpus": _ncpus,
     "cpid": _cpid,
+    "usermode": _user_mode,
+    "config": _config,
     **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
 }

@@ -46,15 +46,18 @@ def _complain(s: Scope, node: ast.Call) -> None:
     from pyebpf.bpftrace.translate.functions import formatted, send
 
     action, values = formatted(s, node)
-    where = _place(s, node)
+    where = s.script.source.place(node)
     word = "ERROR" if node.name == "errorf" else "WARNING"
     send(s, Action("complain", action.types, action.format, text=f"{where}: {word}: "), values)
 
 
-def _place(s: Scope, node: ast.Call) -> str:
-    """The place of a call, as its message begins: `FILE:LINE:COLUMN-COLUMN`, from 1, the end behind it."""
-    found = s.script.source.location(node)
-    return f"{found.file}:{found.line}:{found.column + 1}-{(found.end_column or 0) + 1}"
+def warn(s: Scope, node: ast.Node, message: str) -> None:
+    """Warn at run time, as bpftrace does: with the line of the script, and what is meant marked below it."""
+    from pyebpf.bpftrace.translate.functions import send
+
+    source = s.script.source
+    lines = parse_format(source.marked(message, node).replace("%", "%%"))
+    send(s, Action("warn", format=lines, text=f"{source.place(node)}: WARNING: "), ())
 
 
 def _assert(s: Scope, node: ast.Call) -> None:
@@ -67,7 +70,7 @@ def _assert(s: Scope, node: ast.Call) -> None:
         text = evaluate(s, message)
         if not isinstance(text, Text | Unknown):
             raise s.error("assert() takes a condition and a text", message)
-        where = _place(s, node)
+        where = s.script.source.place(node)
         layout = parse_format("assert failed: %s\n")
         send(s, Action("complain", (text.type,), layout, text=f"{where}: ERROR: "), (text,))
         status = constant(s.p, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arithmetic, arrays, casts, maps, names, type_names
+from pyebpf.bpftrace.translate import addresses, arithmetic, arrays, buffers, casts, divisions, maps, names, type_names
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -21,10 +21,11 @@ from pyebpf.bpftrace.translate.values import (
     is_unknown,
     joined,
     kernel_target,
+    literal_text,
     of_entity,
     target_of,
 )
-from pyebpf.bpftrace.value_types import Address
+from pyebpf.bpftrace.value_types import Address, Record
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
@@ -130,6 +131,8 @@ def dereferenced(s: Scope, value: Value, node: ast.Node) -> Value:
         from pyebpf.bpftrace.translate.texts import space_of
 
         value = Reference(value.value, INTEGERS["u64"], space_of(s, value))
+    if isinstance(value, Reference) and (held := addresses.held_by(s, value)) is not None:
+        return held
     if not isinstance(value, Reference):
         raise s.error(f"this is {value.type.name}: * reads what a pointer leads to, cast it to one", node)
     return element(s, value, s.p.b.const(0), node)
@@ -168,6 +171,8 @@ def _binary(s: Scope, node: ast.Binary) -> Value:
     if node.operator in ("&&", "||"):
         return _both_or_either(s, node)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
+    if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
+        return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
     return combined(s, node.operator, left, right, node)
 
 
@@ -187,6 +192,8 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
             return arrays.compare(s, operator, one_row, other_row, node)
     if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
         return _compare_groups(s, operator, left, right, node)
+    if operator in ("==", "!=") and buffers.are_buffers(left, right):
+        return buffers.compare(p, operator, left, right)
     if isinstance(left, Reference) and operator in ("+", "-") and not isinstance(right, Reference):
         return arithmetic.moved(p, operator, left, as_integer(s, right, node))
     if isinstance(right, Reference) and operator == "+" and not isinstance(left, Reference):
@@ -198,6 +205,8 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         return Condition(arithmetic.compare(operator, one, other_number))
     if operator in ("/", "%") and other_number.literal == 0:
         raise s.error("division by zero", node)
+    if operator in ("/", "%") and other_number.literal is None:
+        return divisions.divided(s, operator, one, other_number, node)
     return arithmetic.binary(p, operator, one, other_number)
 
 
@@ -337,6 +346,8 @@ def _field(s: Scope, node: ast.FieldAccess) -> Value:
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
         return value
+    if isinstance(value, Reference) and isinstance(value.type.held, Record):
+        value = dereferenced(s, value, node)
     if isinstance(value, Group) and value.names:
         if node.name not in value.names:
             raise s.error(f"this record has no field {node.name}{closest_or_all(node.name, value.names)}", node)
@@ -379,7 +390,9 @@ def _index(s: Scope, node: ast.Index) -> Value:
     if isinstance(value, Elements):
         return wrapped(s, value.entity.item(s.p, known_number(s, node.index)), node)
     if isinstance(value, Text):
-        return wrapped(s, value.kept(s.p).item(s.p, known_number(s, node.index)), node)
+        from pyebpf.bpftrace.translate.texts import character
+
+        return character(s, value, number(s, node.index), node)
     raise s.error(f"this is {value.type.name}, which is not indexed", node)
 
 
@@ -477,9 +490,9 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.Block: _block,
     ast.If: _if,
     ast.Comptime: _comptime,
+    ast.AddressOf: addresses.address_of,
 }
 _NAMES: dict[type[ast.Expression], str] = {
-    ast.AddressOf: "the address of a variable",
     ast.TypeOf: "typeof()",
     ast.TypeInfo: "typeinfo()",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.series import SeriesTable
-from pyebpf.bpftrace.single import Single
+from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
 from pyebpf.bpftrace.value_types import Aggregate, ValueType
@@ -56,6 +56,14 @@ class Variables:
     def __init__(self) -> None:
         self.changed = False
         self.types: dict[str, ValueType] = {}
+        #: Those whose address is taken.
+        self.addressed: set[str] = set()
+
+    def note_address(self, name: str) -> None:
+        """Note that a variable's address is taken."""
+        if name not in self.addressed:
+            self.addressed.add(name)
+            self.changed = True
 
     def note(self, name: str, type_: ValueType) -> bool:
         """Note that a variable holds a value of a type; False if it cannot, with the others that it holds."""
@@ -74,7 +82,7 @@ class Maps:
 
     def __init__(self, source: Source, declarations: tuple[MapDeclaration, ...], size: int) -> None:
         self.changed = False
-        self._source = source
+        self._source, self._declarations = source, declarations
         self._size = size
         self._facts: dict[str, MapFacts] = {}
         self._tables: dict[str, tuple[object, AnyTable]] = {}
@@ -156,14 +164,21 @@ class Maps:
         made: AnyTable
         if isinstance(facts.value, Aggregate) and facts.value.kind == "tseries":
             made = SeriesTable(name, key, facts.value, facts.size)
-        elif isinstance(facts.value, Aggregate) and not facts.keyed and not facts.loses and facts.kind is MapType.HASH:
-            made = Single(name, facts.value)
         elif isinstance(facts.value, Aggregate):
-            made = Gathered(name, key, facts.value, facts.size, facts.kind)
+            made = gathered(name, key, facts.value, facts.size, facts.kind, loses=facts.loses)
         else:
             made = Table(name, key, facts.value, facts.size, facts.kind)
         self._tables[node.name] = known, made
         return made
+
+    def unused(self) -> list[MapDeclaration]:
+        """The declarations of maps that nothing uses."""
+        facts = [self._facts[each.map.name] for each in self._declarations]
+        return [
+            declared
+            for declared, each in zip(self._declarations, facts, strict=True)
+            if each.keyed is None and each.value is None
+        ]
 
     def tables(self) -> list[AnyTable]:
         """All maps of known types, in the order of their names."""

@@ -19,16 +19,18 @@ from pyebpf.bpftrace.translate.values import (
     Text,
     Unknown,
     constant,
+    kernel_target,
     literal_text,
 )
 from pyebpf.bpftrace.value_types import CgroupPath, MacAddress, NumberName
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import as_number
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
-from pyebpf.compiler.ir import Condition as Relation, Op
-from pyebpf.errors import closest
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.errors import NotFound, closest
 from pyebpf.types import U64
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_PID_TGID,
@@ -36,6 +38,8 @@ from pyebpf.uapi.helper_ids import (
     KTIME_GET_NS,
     KTIME_GET_TAI_NS,
     OVERRIDE_RETURN,
+    PER_CPU_PTR,
+    THIS_CPU_PTR,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +104,25 @@ def _override(s: Scope, node: ast.Call) -> None:
     if s.point.provider != "kprobe":
         raise s.error("override() is for kprobes, of functions that allow it", node)
     s.p.b.call(OVERRIDE_RETURN, s.p.context, number(s, first).value)
+
+
+def _of_processor(s: Scope, node: ast.Call) -> Value:
+    """`percpu_kaddr("name", cpu)`: the address of a processor's own variable; of this one's, without the number."""
+    first, *rest = _arguments(s, node, 1, 2)
+    name = known_text(s, first)
+    try:
+        variable = s.p.target.variable(name)
+    except NotFound:
+        variable = None
+    if variable is None or not variable.per_cpu:
+        raise s.error(f"{name} is no variable that each processor has: kaddr() is for others", first)
+    b = s.p.b
+    address = b.emit(Op.KSYM, symbol=name)
+    if rest:
+        found = b.call(PER_CPU_PTR, address, number(s, rest[0]).value, result=Register.POINTER)
+    else:
+        found = b.call(THIS_CPU_PTR, address, result=Register.POINTER)
+    return Reference(as_number(s.p, found), kernel_target(variable.type), Space.KERNEL)
 
 
 def _cgroup_id(s: Scope, node: ast.Call) -> Value:
@@ -182,10 +205,9 @@ def _option(s: Scope, node: ast.Call) -> Value:
     """`getopt("name", default)`: an argument `--name=value` of the command line."""
     first, *rest = _arguments(s, node, 1, 3)
     name = known_text(s, first)
+    s.script.expected[name] = known_text(s, rest[1]) if len(rest) > 1 else ""
     given = s.script.options.get(name)
     default = evaluate(s, rest[0]) if rest else Condition(Always(holds=False))
-    if len(rest) > 1:
-        known_text(s, rest[1])
     if given is None:
         return default
     if isinstance(default, Text):
@@ -205,6 +227,7 @@ MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "pid": _process,
     "tid": _process,
     "reg": _register,
+    "percpu_kaddr": _of_processor,
     "override": _override,
     "cgroupid": _cgroup_id,
     "cgroup_path": _cgroup_path,

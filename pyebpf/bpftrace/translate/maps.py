@@ -9,11 +9,11 @@ from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
 from pyebpf.bpftrace.translate import arithmetic
+from pyebpf.bpftrace.translate.buffers import fitted
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Integer,
     Unknown,
-    arranged,
     is_unknown,
     of_number_type,
     read_stored,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     Target: TypeAlias = ast.Map | ast.MapAccess
 
+_NO_ENTRY = "Can't lookup map element because it does not exist.\nAdditional Info - helper: map_lookup_elem, retcode: 0"
 #: Aggregations that are numbers in a probe.
 READABLE = ("count", "sum", "min", "max", "avg")
 
@@ -68,11 +69,13 @@ def _is_unknown_key(key: Value | None) -> bool:
 
 def operand_of(s: Scope, key: Value | None, type_: ValueType | None) -> Any:
     """The builder's operand for a key of a map with keys of a type."""
-    return NO_KEY if key is None else arranged(key, type_).operand(s.p)
+    return NO_KEY if key is None else fitted(s.p, key, type_).operand(s.p)
 
 
 def read(s: Scope, node: Target) -> Value:
     """`@map[key]`; what is missing is 0, or an empty string."""
+    from pyebpf.bpftrace.translate.checks import warn
+
     key = key_of(s, node)
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
@@ -82,6 +85,9 @@ def read(s: Scope, node: Target) -> Value:
     if isinstance(table, Gathered):
         return read_gathered(s, table, key, node)
     entry = table._find(s.p, operand_of(s, key, table.key_type))
+    if s.script.checks_lookups and key is not None:
+        with s.p.b.if_(Compare(Relation.EQ, entry, s.p.b.const(0), null_check=True)):
+            warn(s, node, _NO_ENTRY)
     return entry_value(s, table, entry)
 
 
@@ -183,7 +189,7 @@ def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
     s.script.maps.note_value(map_of(node), value.type)
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Table) and not _is_unknown_key(key):
-        table.set_item(s.p, operand_of(s, key, table.key_type), arranged(value, table.value_type).operand(s.p))
+        table.set_item(s.p, operand_of(s, key, table.key_type), fitted(s.p, value, table.value_type).operand(s.p))
 
 
 def gather(s: Scope, node: Target, type_: Aggregate, value: Integer) -> None:

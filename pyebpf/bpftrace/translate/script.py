@@ -30,11 +30,16 @@ class Settings:
     stack_mode: str = "bpftrace"
     max_cat_bytes: int = 10240
     dummy_ts_map: str = ""
+    missing_probes: str = "error"
 
 
+#: Licenses with which the kernel lets programs call all helpers.
+_LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional rights", "GPL v2", "GPL")
+#: What becomes of attach points that the machine has not.
+MISSING_PROBES = ("error", "warn", "ignore")
 #: Settings that are taken and have no effect here.
 _IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
-_IGNORED |= {"missing_probes", "unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
+_IGNORED |= {"unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
 _IGNORED |= {
     "use_blazesym",
     "show_debug_info",
@@ -57,6 +62,10 @@ class Script:
         self.arguments = tuple([each for each in arguments if not each.startswith("--")])
         pairs = [each[2:].partition("=") for each in arguments if each.startswith("--")]
         self.options = {name: value for name, _, value in pairs}
+        #: What getopt() has asked for, each with its description.
+        self.expected: dict[str, str] = {}
+        #: Whether probes warn of entries that they do not find.
+        self.checks_lookups = False
         self.settings = _settings(program, settings or {})
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
@@ -72,6 +81,8 @@ class Script:
         #: The number of a group of processes by its directory.
         self.cgroup_id: Callable[[str], int] = _no_files
         self.defines = _defines(program)
+        #: Statements that nothing comes to, by their place.
+        self.unreachable: dict[int, Node] = {}
         self._names: dict[int, int] = {}
 
     def name_of(self, node: Node) -> str:
@@ -92,6 +103,10 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
     given: dict[str, object] = {}
     for each in program.config.settings if program.config is not None else ():
         name = each.name.lower().removeprefix("bpftrace_")
+        if name == "license" and each.value not in _LICENSES:
+            raise program.source.error(
+                f"Invalid value for license. Found: {each.value}. Valid values: {', '.join(_LICENSES)}", each
+            )
         if name in _IGNORED:
             continue
         if name not in _NAMES:
@@ -105,10 +120,16 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
         str(given.get("stack_mode", "bpftrace")),
         int(str(given.get("max_cat_bytes", 10240))),
         str(given.get("dummy_ts_map", "")),
+        str(given.get("missing_probes", "error")).lower(),
     )
     if not 1 <= found.max_strlen <= 1024:
         raise program.source.error(
             f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]
+        )
+    if found.missing_probes not in MISSING_PROBES:
+        raise program.source.error(
+            f"missing_probes = {found.missing_probes}: give one of {', '.join(MISSING_PROBES)}",
+            program.config or program.probes[0],
         )
     return found
 

@@ -24,6 +24,7 @@ from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +39,11 @@ MAX_UNROLL = 100
 
 def run_block(s: Scope, block: ast.Block) -> None:
     """Build the statements of a block."""
+    begun = s.p.b.reachable
     for each in block.all_statements:
+        if begun and not s.p.b.reachable and not s.asking:
+            s.script.unreachable[each.start] = each
+            break
         run_statement(s, each)
 
 
@@ -90,6 +95,10 @@ def _one(s: Scope) -> Integer:
 
 def _assignment(s: Scope, node: ast.Assignment) -> None:
     operator, target = node.operator.removesuffix("="), node.target
+    if isinstance(node.value, ast.Block) and isinstance(node.value.value, ast.Call):  # of count() and its like, too
+        for each in node.value.statements:
+            run_statement(s, each)
+        node = replace(node, value=node.value.value)
     if isinstance(target, ast.Variable):
         value = evaluate(s, node.value)
         if operator:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.values import Condition, Reference, Special, arranged, of_number_type, read_stored
+from pyebpf.bpftrace.translate.buffers import fitted
+from pyebpf.bpftrace.translate.values import Condition, Reference, Special, of_number_type, read_stored
 from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -44,6 +45,8 @@ class Storage:
     def __init__(self, p: ProgramBuilder, variables: Variables) -> None:
         self._p = p
         self._types = dict(variables.types)
+        #: Variables whose address is taken: they stand in memory, numbers too.
+        self._addressed = set(variables.addressed)
         self._numbers: dict[str, Variable] = {}
         self._slots: dict[str, ir.Slot] = {}
 
@@ -51,13 +54,18 @@ class Storage:
         """Make them."""
         b = self._p.b
         for name, type_ in self._types.items():
-            if isinstance(type_, _SCALARS):
+            if isinstance(type_, _SCALARS) and name not in self._addressed:
                 variable = self._numbers[name] = b.variable(hint=name)
                 b.write(variable, b.const(0))
             else:
                 size = -(-type_.storage.size // 8) * 8
                 slot = self._slots[name] = b.slot(size, name=name)
                 zero(self._p, b.slot_address(slot), 0, size)
+
+    def address(self, name: str) -> ir.Value | None:
+        """The address of a variable; None if the builds before did not know that it is taken."""
+        slot = self._slots.get(name)
+        return None if slot is None or name not in self._addressed else self._p.b.slot_address(slot)
 
     def numbers(self) -> list[Variable]:
         """The variables that have a value here."""
@@ -96,7 +104,7 @@ class Storage:
         p, type_ = self._p, self._types.get(name)
         if type_ is None:
             return
-        value = arranged(value, type_)
+        value = fitted(p, value, type_)
         if name in self._numbers:
             p.b.write(self._numbers[name], to_int(p, value.operand(p)).value)
         else:
@@ -110,6 +118,6 @@ def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
             return of_number_type(type_, number)
         case Boolean():
             return Condition(Compare(Relation.NE, number, p.b.const(0)))
-        case Address(target, space):
-            return Reference(number, target, space)
+        case Address(target, space, held):
+            return Reference(number, target, space, held)
     return Special(type_, Int(number, S64 if isinstance(type_, KernelStack) else U64))

@@ -11,6 +11,7 @@ from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
     Embedded,
+    Integer,
     Reference,
     Row,
     Special,
@@ -19,6 +20,7 @@ from pyebpf.bpftrace.translate.values import (
     Value,
 )
 from pyebpf.bpftrace.value_types import AF_INET, AF_INET6, Buffer, Inet
+from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import KernelArray
@@ -59,6 +61,10 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
     if not 1 <= len(node.arguments) <= 2:
         raise s.error(f"{node.name}() takes an address, and a length", node)
     first = node.arguments[0]
+    if isinstance(first, ast.Binary) and isinstance(first.left, ast.PositionalParameter):
+        moved = evaluate(s, first)
+        if isinstance(moved, Text):  # `str($1 + 1)`, an argument of the command line without its beginning
+            return moved
     if isinstance(first, ast.PositionalParameter):
         from pyebpf.bpftrace.translate.values import literal_text
 
@@ -213,20 +219,72 @@ def _contains(s: Scope, node: ast.Call) -> Value:
     """`strcontains(text, "part")`."""
     if len(node.arguments) != 2:
         raise s.error("strcontains() takes two strings", node)
-    value, part = evaluate(s, node.arguments[0]), known_text(s, node.arguments[1])
-    if isinstance(value, Unknown):
-        return value
-    if not isinstance(value, Text):
+    value, wanted = evaluate(s, node.arguments[0]), evaluate(s, node.arguments[1])
+    if isinstance(value, Unknown) or isinstance(wanted, Unknown):
+        return Unknown(s.p)
+    if not isinstance(value, Text) or not isinstance(wanted, Text):
         raise s.error("strcontains() takes two strings", node)
+    if not isinstance(wanted.source, bytes):
+        return _found_in(s, value, wanted, node)
+    part = wanted.source.decode("utf-8", "surrogateescape")
     if isinstance(value.source, bytes):
         from pyebpf.builder.ssa.conditions import Always
 
-        return Condition(Always(part.encode() in value.source))
-    if len(part.encode()) >= value.size:
+        return Condition(Always(wanted.source in value.source))
+    if len(wanted.source) >= value.size:
         from pyebpf.builder.ssa.conditions import Always
 
         return Condition(Always(holds=False))
     return Condition(value.kept(s.p).contains(s.p, part))
+
+
+def character(s: Scope, value: Text, index: Integer, node: ast.Node) -> Value:
+    """A character of a string; 0 behind its room."""
+    from pyebpf.bpftrace.translate.expressions import wrapped
+
+    p, b = s.p, s.p.b
+    kept_text = value.kept(p)
+    if index.literal is not None:
+        return wrapped(s, kept_text.item(p, index.literal), node)
+    address, offset = kept_text.lvalue.address(p)
+    found = b.variable(hint="character")
+    b.write(found, b.const(0))
+    with b.if_(Compare(Relation.ULT, index.value, b.const(value.size))):
+        place = b.binary(Op.ADD, b.emit(Op.REFINE, index.value), b.const(offset))
+        b.write(found, b.load(b.emit(Op.OFFSET, address, place), 0, 1))
+    return Integer(b.read_final(found), signed=True, size=1)
+
+
+#: Characters of a string, known at run time only, that another is searched for.
+_MAX_SOUGHT = 128
+
+
+def _found_in(s: Scope, value: Text, wanted: Text, node: ast.Call) -> Value:
+    """Whether a string has another in it, both known at run time only: at each place all characters are compared."""
+    p, b = s.p, s.p.b
+    room, sought = value.size, wanted.size - 1
+    if sought > _MAX_SOUGHT:
+        raise s.error(f"strcontains() looks for {_MAX_SOUGHT} characters at most: cut it by str(…)", node)
+    slot = b.slot(-(-(room + sought) // 8) * 8, name="searched")
+    zero(p, b.slot_address(slot), 0, slot.size)
+    copy(p, b.slot_address(slot), 0, *value.kept(p).lvalue.address(p), room)
+    part, start = wanted.kept(p).lvalue.address(p)
+    answer = b.variable(hint="found")
+    b.write(answer, b.const(0))
+    with range_loop(p, 0, room, 1, [answer]) as (loop, index):
+        place = b.emit(Op.OFFSET, b.slot_address(slot), index.value)
+        other = b.const(0)
+        for position in range(sought):
+            here, there = b.load(place, position, 1), b.load(part, start + position, 1)
+            # All bits of the difference count, or none behind the end of what is sought.
+            counts = b.binary(Op.ASHR, b.binary(Op.SUB, b.const(0), there), b.const(63))
+            other = b.binary(Op.OR, other, b.binary(Op.AND, b.binary(Op.XOR, here, there), counts))
+        with b.if_(Compare(Relation.EQ, other, b.const(0))):
+            b.write(answer, b.const(1))
+            b.break_(loop)
+    found = b.read_final(answer)
+    b.assume_bounds(found, 0, 1)
+    return Condition(Compare(Relation.NE, found, b.const(0)))
 
 
 def _pton(s: Scope, node: ast.Call) -> Value:

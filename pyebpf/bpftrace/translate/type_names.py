@@ -8,6 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Record, String, Tuple, natural
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.memory import Space
+from pyebpf.errors import NotFound, NotSupported
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
     space = Space.USER if s.point.provider in ("uprobe", "uretprobe", "usdt") else Space.KERNEL
     match node:
         case ast.TypeOf(operand=operand):
-            return value_type(s, operand)
+            return value_type(s, _typedef(s, operand))
         case ast.PointerType(target=inner):
             return Address(casts.pointed(s, inner), space)
         case ast.ArrayType(element=ast.TypeName(name="string", keyword=""), size=size) if size is not None:
@@ -70,6 +71,19 @@ def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
     raise s.error("this type is not supported yet", node)
 
 
+def _typedef(s: Scope, node: ast.Type | ast.Expression) -> ast.Type | ast.Expression:
+    """A bare name as a type, if the kernel has such a type, and it is no value: `typeof(size_t)`."""
+    from pyebpf.bpftrace.translate.builtins import BUILTINS
+
+    if not isinstance(node, ast.Identifier) or node.name in BUILTINS or node.name in s.script.defines:
+        return node
+    try:
+        s.p.target.type_named(node.name)
+    except (NotFound, NotSupported):
+        return node
+    return ast.TypeName(node.start, node.end, node.name)
+
+
 def _length(s: Scope, node: ast.Expression) -> int:
     from pyebpf.bpftrace.translate.expressions import known_number
 
@@ -89,6 +103,7 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
     """Bytes of a type, or of an expression's value."""
     from pyebpf.bpftrace.translate import casts
 
+    node = _typedef(s, node)
     if isinstance(node, ast.TypeOf):
         return size_of(s, node.operand)
     if isinstance(node, ast.ArrayType) and not _is_text(node):

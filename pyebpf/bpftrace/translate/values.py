@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.value_types import Address, Array as ArrayType, Boolean, Number, Record, String, Tuple, ValueType
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Array as ArrayType,
+    Boolean,
+    Buffer,
+    Number,
+    Record,
+    String,
+    Tuple,
+    ValueType,
+)
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
@@ -131,9 +141,15 @@ class Text(Value):
 class Reference(Value):
     """An address with what lies there: a struct, an integer, characters; None if nothing is known of it."""
 
-    def __init__(self, value: ir.Value, target: KernelType | IntType | CharFactory | None, space: Space) -> None:
+    def __init__(
+        self,
+        value: ir.Value,
+        target: KernelType | IntType | CharFactory | None,
+        space: Space,
+        held: ValueType | None = None,
+    ) -> None:
         self.value = value
-        self.type: Address = Address(target, space)
+        self.type: Address = Address(target, space, held)
 
     def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
         return Int(self.value, U64)
@@ -266,8 +282,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             return of_number_type(type_, p.b.load(address, offset, 8))
         case Boolean():
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
-        case Address(target, space):
-            return Reference(p.b.load(address, offset, 8), target, space)
+        case Address(target, space, held):
+            return Reference(p.b.load(address, offset, 8), target, space, held)
         case String(size):
             return Text(BuilderString(CharArray(size), lvalue), size)
         case Tuple(parts) | Record(_, parts):
@@ -313,6 +329,8 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
             return number
         case String(), String():
             return String(max(one.size, other.size))
+        case Buffer(), Buffer():
+            return Buffer(max(one.size, other.size))
         case (Address() as address, Number(flexible=True)) | (Number(flexible=True), Address() as address):
             return address
         case Address(), Address():

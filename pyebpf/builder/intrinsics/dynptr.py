@@ -97,7 +97,7 @@ class Dynptr(Entity, NoPythonOperators):
         """Write a copy of a record at `offset`, or a number as a `type_`. True if it lay inside."""
         value = rvalue(p, value)
         found = type_of(type_) if type_ is not None else None
-        if found is None and isinstance(value, RecordLiteral | Reference):
+        if found is None and isinstance(value, (RecordLiteral, Reference)):
             found = value.type
         if found is None and isinstance(value, Struct):
             found = value.layout

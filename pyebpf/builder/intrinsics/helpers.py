@@ -215,9 +215,9 @@ class _Call:
             if not isinstance(value, str):
                 self._fail(index, "a string known at compile time", value)
             return p.b.emit(Op.MAP_VALUE, symbol=p.use_map(_text_map(value)))
-        if isinstance(value, str | bytes):
+        if isinstance(value, (str, bytes)):
             return self._literal(value, text="char" in c_type)
-        if name in _ADDRESSES and isinstance(value, int | Int | Pointer | KernelReference):
+        if name in _ADDRESSES and isinstance(value, (int, Int, Pointer, KernelReference)):
             return address_as_int(p, value).value
         if isinstance(value, KernelReference):
             if c_type not in ("void *", f"{value.type.c_name} *"):

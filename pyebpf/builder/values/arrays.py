@@ -79,7 +79,7 @@ class Array(Reference):
 
     def _equal(self, p: ProgramBuilder, other: object) -> Test | None:
         self.check(p)
-        if isinstance(other, bytes | bytearray):
+        if isinstance(other, (bytes, bytearray)):
             if len(other) != self.type.length:
                 p.fail(f"{other!r} has {len(other)} bytes and can never equal {self.type.name}")
             return equal_bytes(p, self.lvalue, bytes(other))

@@ -41,14 +41,14 @@ def compare(p: ProgramBuilder, operator: str, left: object, right: object) -> Te
     if not holds_entities(left) and not holds_entities(right):
         return Always(bool(evaluated(p, _COMPARE[operator], left, right)))
     check_own(p, (left, right), COMPARING)
-    if isinstance(left, tuple | list) or isinstance(right, tuple | list):
+    if isinstance(left, (tuple, list)) or isinstance(right, (tuple, list)):
         return _sequences(p, operator, left, right)
     if left is None or right is None:
         p.fail(f"{describe(right if left is None else left)} is compared with None by `is None`, not by {operator}")
     reflected = not isinstance(left, Entity) or yields(left, right)
     asked = right if reflected else left
     assert isinstance(asked, Entity)
-    if isinstance(asked, TupleValue | TupleReference):
+    if isinstance(asked, (TupleValue, TupleReference)):
         return _sequences(p, operator, left, right)
     return asked.compare(p, operator, left if reflected else right, reflected=reflected)
 
@@ -67,7 +67,7 @@ def contains(p: ProgramBuilder, item: object, container: object) -> Test:
     item = rvalue(p, item)
     if isinstance(container, Maybe):
         container = container.to_rvalue(p)
-    if isinstance(container, TupleValue | TupleReference):
+    if isinstance(container, (TupleValue, TupleReference)):
         return _in_elements(p, item, (container if isinstance(container, TupleValue) else container.taken(p)).elements)
     if isinstance(container, Entity):
         return container.contains(p, item)
@@ -79,7 +79,7 @@ def contains(p: ProgramBuilder, item: object, container: object) -> Test:
         return _in_range(p, item, container)
     if isinstance(container, str):
         return _in_literal(p, item, container)
-    if isinstance(container, AbstractSet | dict):
+    if isinstance(container, (AbstractSet, dict)):
         # A set's order changes from run to run; the code must not.
         container = sorted(container, key=lambda element: (str(type(element)), repr(element)))
     if isinstance(container, (list, tuple, ValuesView)):
@@ -134,7 +134,7 @@ def maximum(p: ProgramBuilder, *operands: object) -> object:
 
 
 def _extreme(p: ProgramBuilder, name: str, operator: str, operands: tuple[object, ...]) -> object:
-    if len(operands) == 1 and isinstance(operands[0], Iterable) and not isinstance(operands[0], Entity | Test):
+    if len(operands) == 1 and isinstance(operands[0], Iterable) and not isinstance(operands[0], (Entity, Test)):
         operands = tuple(operands[0])
     settled_operands = [rvalue(p, operand) for operand in operands]
     if len(settled_operands) == 1:
@@ -242,7 +242,7 @@ def _equal(p: ProgramBuilder, left: object, right: object) -> Test:
 
 def _is_built(value: object) -> bool:
     elements = elements_of(value)
-    return isinstance(value, Entity | Test) if elements is None else any(map(_is_built, elements))
+    return isinstance(value, (Entity, Test)) if elements is None else any(map(_is_built, elements))
 
 
 def _element_equal(p: ProgramBuilder, left: object, right: object) -> Test:

@@ -163,7 +163,7 @@ class RunTimeValue(Entity, NoPythonOperators):
 
 def describe(operand: object) -> str:
     """Return how messages call an operand, in a tuple or a list, too."""
-    if isinstance(operand, Entity | NoPythonOperators):
+    if isinstance(operand, (Entity, NoPythonOperators)):
         return operand.describe()
     if type(operand) is not tuple and type(operand) is not list:
         return repr(operand)

@@ -212,7 +212,7 @@ class Int(RunTimeValue):
         second = number(p, other)
         if second is None:
             remedy = ": an IPv4 address is a number here, int(ip_address(…))" if _is_ipv4(other) else ""
-            if isinstance(other, str | bytes) and not remedy:
+            if isinstance(other, (str, bytes)) and not remedy:
                 remedy = ": if it is the address of a text, compare user_string(…) or kernel_string(…) of it"
             self._refuse(p, "compare", f"cannot be compared with {describe(other)} by {operator}{remedy}")
         if self.literal is not None and second.literal is None:

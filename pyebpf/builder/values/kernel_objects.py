@@ -287,7 +287,7 @@ class KernelArray(RunTimeValue):
 
     def write_to(self, p: ProgramBuilder, address: ir.Value, offset: int, type_: Type) -> None:
         """Copy the array into memory as a `type_` of elements of the same size."""
-        fits = isinstance(type_, BytesType | ArrayType) and type_.element.size == self.element.size
+        fits = isinstance(type_, (BytesType, ArrayType)) and type_.element.size == self.element.size
         if not fits or integer_type(self.element) is None or type_.size > self.element.size * (self.array_length or 0):
             p.fail(f"{self.describe()} does not fit {type_.name}: copy it element by element")
         destination = at_offset(p, address, offset)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COPY = "a copy"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Lvalue:
     """Byte `offset` from the address `base`, or of the stack slot `slot`.
 

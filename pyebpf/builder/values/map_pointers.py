@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
@@ -87,6 +86,8 @@ class InnerMap(RunTimeValue):
     def _map(self, p: ProgramBuilder) -> MapPointer:
         if not p.b.is_non_null(self.address):
             p.fail(f"{self.outer}.get(…) may be None: test it with `is None` first")
+        from copy import copy  # a millisecond that most programs save
+
         found = copy(self.template)
         found.address = self.address
         found.name = f"{self.outer}[…]"

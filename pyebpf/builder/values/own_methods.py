@@ -116,7 +116,7 @@ def _is_entity(value: object) -> bool:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.values.entity import Entity
 
-    return isinstance(value, Entity | Test)
+    return isinstance(value, (Entity, Test))
 
 
 def _is_standard(module: object) -> bool:

@@ -152,7 +152,7 @@ def metadata(ends: tuple[int, int]) -> Packet:
 
 def _type(p: ProgramBuilder, declared: object, word: str) -> Type:
     found = type_of(declared)
-    if not isinstance(found, StructType | BytesType | ArrayType):
+    if not isinstance(found, (StructType, BytesType, ArrayType)):
         p.fail(f"ctx.packet.{word}() takes a Struct, such as IPv4 of pyebpf.packet, or u8[n], not {describe(declared)}")
     return found
 

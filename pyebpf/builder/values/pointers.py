@@ -61,7 +61,7 @@ class Pointer(RunTimeValue):
         p.fail(f"{self.describe()} has no length: {self._reader()} is its text")
 
     def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
-        if isinstance(other, str | bytes):
+        if isinstance(other, (str, bytes)):
             p.fail(f"{self.describe()} cannot be compared with {other!r}: {self._reader()} is its text")
         other = other.as_int(p) if isinstance(other, Pointer) else other
         mine = self.as_int(p)

@@ -36,7 +36,7 @@ def read(p: ProgramBuilder, lvalue: Lvalue, type_: Type, *, part: bool = False) 
         return (UntrustedString if lvalue.untrusted else String)(type_, lvalue)
     if isinstance(type_, SpecialType):
         return _special(p, type_, lvalue)
-    if not isinstance(type_, ArrayType | BytesType):
+    if not isinstance(type_, (ArrayType, BytesType)):
         p.fail(f"{type_.name} is for user space: a probe sees no fields in it, so declare a Struct to read it here")
     return (Bytes if part and isinstance(type_, BytesType) else Array)(type_, lvalue)
 

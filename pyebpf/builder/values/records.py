@@ -82,7 +82,7 @@ class Record(Reference):
         if self.lvalue.untrusted:
             # Numbers are what they are, and strings are written as the language has them.
             for field in self.type.fields:
-                if isinstance(field.type, CharArray | StructType):
+                if isinstance(field.type, (CharArray, StructType)):
                     part = p.load_value(self.lvalue.at(field.offset), field.type)
                     p.store_value(address, offset + field.offset, field.type, part)
 

@@ -48,7 +48,7 @@ class String(Reference):
         self.check(p)
         if operator not in ("==", "!="):
             p.fail(f"{self.describe()} has no operator {operator}: strings are compared by == and !=")
-        if isinstance(other, str | bytes):
+        if isinstance(other, (str, bytes)):
             same = equal_bytes(p, self.lvalue, self._literal(p, other) + b"\0")
         else:
             string = local_string(p, other.beside(p, [self]) if isinstance(other, StringSource) else other)
@@ -146,7 +146,7 @@ class String(Reference):
 
     def contains(self, p: ProgramBuilder, item: object) -> Test:
         self.check(p)
-        if not isinstance(item, str | bytes):
+        if not isinstance(item, (str, bytes)):
             p.fail(f"only a literal can be searched for in {self.describe()}, not {describe(item)}")
         wanted = self._literal(p, item)
         return find_bytes(p, self, self.type.length - 1, wanted) if wanted else Always(holds=True)
@@ -177,7 +177,7 @@ class UntrustedString(String):
         return String(self.type, Lvalue(slot=slot, owner=self.lvalue.owner, writable=False))
 
     def compare(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> Test:
-        if isinstance(other, str | bytes) and len(self._literal(p, other)) < self.type.length - 1:
+        if isinstance(other, (str, bytes)) and len(self._literal(p, other)) < self.type.length - 1:
             return super().compare(p, operator, other, reflected=reflected)
         return self.clean(p).compare(p, operator, other, reflected=reflected)
 
@@ -288,7 +288,7 @@ class StringSource(RunTimeValue):
         """Read it now; where nothing gives its size, what it is compared with does: one byte more than the longest."""
         if self.size is not None:
             return self._read(p, self.size)
-        rooms = [len(_raw(each)) + 2 for each in others if isinstance(each, str | bytes)]
+        rooms = [len(_raw(each)) + 2 for each in others if isinstance(each, (str, bytes))]
         rooms += [each.type.length + 1 for each in others if isinstance(each, String)]
         rooms += [each.size + 1 for each in others if isinstance(each, StringSource) and each.size is not None]
         return self._read(p, max(rooms)) if rooms else self.local(p)
@@ -368,6 +368,6 @@ def literals(p: ProgramBuilder, method: str, given: object) -> tuple[str | bytes
     """The argument of `startswith` or `endswith`: a literal, or a tuple of literals."""
     found = given if isinstance(given, tuple) else (given,)
     for each in found:
-        if not isinstance(each, str | bytes):
+        if not isinstance(each, (str, bytes)):
             p.fail(f"{method}() takes a literal, or a tuple of literals, not {describe(each)}")
     return found

@@ -104,7 +104,7 @@ class TupleReference(Record):
     def local(self, p: ProgramBuilder) -> RunTimeValue:
         """Where the program writes over tuples, a name takes a copy of one that is there and has no records in it."""
         parts = (field.type for field in self.type.fields)
-        if any(isinstance(each, StructType | ArrayType) for each in parts) or self.lvalue.may_be_null(p):
+        if any(isinstance(each, (StructType, ArrayType)) for each in parts) or self.lvalue.may_be_null(p):
             return self
         return copied(p, self, TupleReference) if is_overwritten(p, self.lvalue, TupleType) else self
 
@@ -173,4 +173,4 @@ def elements_of(value: object) -> tuple[object, ...] | list[object] | None:
     """The elements of a tuple or list, with run-time values or without; None of anything else."""
     if isinstance(value, TupleValue):
         return value.elements
-    return value if isinstance(value, tuple | list) else None
+    return value if isinstance(value, (tuple, list)) else None

@@ -27,7 +27,7 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
     """Write `value` at address + offset as a `type_`."""
     if not isinstance(value, Struct):  # whose fields Python reads
         check_own(p, (value,))
-    if isinstance(type_, IntType | PointerType):
+    if isinstance(type_, (IntType, PointerType)):
         held = type_ if isinstance(type_, IntType) else U64
         p.b.store(address, offset, integer(p, held, value), held.size)
         return
@@ -43,12 +43,12 @@ def write(p: ProgramBuilder, address: ir.Value, offset: int, type_: Type, value:
             p.fail(f"{describe(value)} does not fit {type_.name}{remedy}")
         write_entity(p, address, offset, type_)
     elif isinstance(type_, TupleType):
-        if not isinstance(value, tuple | list):
+        if not isinstance(value, (tuple, list)):
             p.fail(f"{value!r} does not fit {type_.name}: give a tuple of {len(type_.fields)}")
         write_elements(p, address, offset, type_, value)
-    elif isinstance(type_, StructType | CharArray) or isinstance(value, bytes):
+    elif isinstance(type_, (StructType, CharArray)) or isinstance(value, bytes):
         write_bytes(p, address, offset, _encoded(p, type_, value))
-    elif isinstance(type_, ArrayType | BytesType) and isinstance(value, list | tuple):
+    elif isinstance(type_, (ArrayType, BytesType)) and isinstance(value, (list, tuple)):
         if len(value) != type_.length:
             p.fail(f"{len(value)} values do not fit {type_.name}: give {type_.length}")
         for i, element in enumerate(value):
@@ -64,7 +64,7 @@ def _is_string(value: Entity) -> bool:
 
     if isinstance(value, KernelArray):
         return value.element.character
-    return isinstance(value, String | StringSource)
+    return isinstance(value, (String, StringSource))
 
 
 def integer(p: ProgramBuilder, type_: IntType, value: object) -> ir.Value:

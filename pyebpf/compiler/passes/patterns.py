@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Bindings = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Pattern:
     """One operand of a rule.
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, guarded=False)
 class Rule:
     """One rewrite.
 

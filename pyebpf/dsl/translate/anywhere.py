@@ -27,7 +27,7 @@ class AnywhereRecord(Record):
 
 def are_joined(values: Sequence[object]) -> bool:
     """Whether the values are records of one type that one name can stand for by turns."""
-    records = [value for value in values if isinstance(value, Record | RecordLiteral)]
+    records = [value for value in values if isinstance(value, (Record, RecordLiteral))]
     return (
         bool(records)
         and len(records) == len(values)
@@ -68,7 +68,7 @@ def record_by_turns(n: Names, name: str, entry: NameEntry, value: object) -> Run
     """The value of a name that is given records by turns, once it has this one; None for what is not a record."""
     if isinstance(value, Maybe) and isinstance(value.inner, Record):
         return anywhere_or_none(n.p, value, n.shown(name))
-    if not isinstance(value, Record | RecordLiteral):
+    if not isinstance(value, (Record, RecordLiteral)):
         return None
     if isinstance(value, Record) and value.lvalue.may_be_null(n.p):
         return anywhere_or_none(n.p, value, n.shown(name))

@@ -38,7 +38,7 @@ def leaves(statements: Sequence[ast.stmt]) -> bool:
 
 def _goes_on(node: ast.AST) -> bool:
     """Whether a `continue` of the loop around it stands in a statement."""
-    if isinstance(node, ast.For | ast.While):
+    if isinstance(node, (ast.For, ast.While)):
         return False
     return isinstance(node, ast.Continue) or any(_goes_on(child) for child in ast.iter_child_nodes(node))
 

@@ -113,7 +113,7 @@ def _spread(f: Frame, node: ast.expr, following: Sequence[ast.AST]) -> dict[str,
                 found[_name(f, f.expression(key), key)] = taken_before(f, f.expression(each), *behind)
         return found
     value = f.expression(node)
-    if not isinstance(value, dict | MappingProxyType):
+    if not isinstance(value, (dict, MappingProxyType)):
         f.fail(
             f'`**` takes a dictionary that is known at compile time, or written here as `**{{"name": value}}`, not '
             f"{describe(value)}: write each argument as name=value",
@@ -134,7 +134,7 @@ def _is_aggregate(node: ast.Call, callee: object) -> bool:
         isinstance(node.func, ast.Name)
         and len(node.args) == 1
         and not node.keywords
-        and isinstance(node.args[0], ast.GeneratorExp | ast.ListComp)
+        and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp))
         and any(callee is each for each in AGGREGATES)
     )
 
@@ -192,7 +192,7 @@ def _called(
         name = ast.unparse(node.func)
         remedy = (
             "; keep values in a map, or emit them"
-            if isinstance(getattr(callee, "__self__", None), list | dict | set)
+            if isinstance(getattr(callee, "__self__", None), (list, dict, set))
             else ""
         )
         f.fail(f"{name}() is plain Python: it would run at compile time, not at run time{remedy}")
@@ -229,7 +229,7 @@ def _called(
         f.fail(f"{ast.unparse(node.func)} is not a function: it can't be called")
     if callee is builtins.len and len(given) == 1:
         check_ascii(f, given[0])
-    if callee is builtins.next and isinstance(node.args[0], ast.Name | ast.Attribute):
+    if callee is builtins.next and isinstance(node.args[0], (ast.Name, ast.Attribute)):
         f.fail(Changing("next").message(""))
     return compile_time(f, callee, *arguments, **keywords)
 
@@ -245,7 +245,7 @@ def _computes(f: Frame, callee: object, given: list[object]) -> bool:
 
 def _of_array(f: Frame, arguments: list[object]) -> list[object]:
     """The arguments of min() and max(); those of one array are its elements."""
-    if len(arguments) == 1 and isinstance(arguments[0], Array | KernelArray):
+    if len(arguments) == 1 and isinstance(arguments[0], (Array, KernelArray)):
         return elements_of(f, arguments[0]) or arguments
     return arguments
 
@@ -266,7 +266,7 @@ def _over(
 def _replaced(f: Frame, arguments: list[object], keywords: dict[str, object]) -> RecordLiteral | None:
     """`dataclasses.replace(r, name=value)` of a record: a new one; None for anything else."""
     owner = operations.rvalue(f.p, arguments[0]) if isinstance(arguments[0], Entity) else arguments[0]
-    if not isinstance(owner, Record | RecordLiteral) or len(arguments) > 1:
+    if not isinstance(owner, (Record, RecordLiteral)) or len(arguments) > 1:
         return None
     kept = owner.local(f.p)
     values = {field.name: attribute(f, kept, field.name) for field in owner.type.fields if field.name not in keywords}

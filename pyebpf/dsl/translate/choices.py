@@ -102,7 +102,7 @@ def _copies(f: Frame, paths: list[tuple[object, Join]], end: Join, type_: Type) 
 
 def _records(f: Frame, paths: list[tuple[object, Join]]) -> list[tuple[object, Join]]:
     """Records of one type by their addresses, where there is more than one; all else as it is."""
-    if sum(isinstance(value, Record | RecordLiteral) for value, _ in paths) < 2:
+    if sum(isinstance(value, (Record, RecordLiteral)) for value, _ in paths) < 2:
         return paths
     from pyebpf.dsl.translate.anywhere import anywhere, anywhere_or_none, are_joined
 
@@ -120,7 +120,7 @@ def _records(f: Frame, paths: list[tuple[object, Join]]) -> list[tuple[object, J
         if isinstance(value, Maybe) or (isinstance(value, Record) and value.lvalue.may_be_null(f.p)):
             found = anywhere_or_none(f.p, value, value.describe())
         else:
-            assert isinstance(value, Record | RecordLiteral)
+            assert isinstance(value, (Record, RecordLiteral))
             found = anywhere(f.p, value)
             found.fresh = fresh
         done.append((found, leave(f)))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.entity import Entity, NoPythonOperators
 from pyebpf.builder.values.own_methods import check_field
 from pyebpf.builder.values.records import Record, RecordLiteral
 from pyebpf.dataclass import replace
+from pyebpf.dsl.parameters import Parameters
 from pyebpf.dsl.text_of import text_of
 from pyebpf.dsl.translate.compile_time import python_value
 from pyebpf.dsl.translate.inlining import inline
@@ -19,9 +20,6 @@ from pyebpf.dsl.translate.tuples import is_run_time
 from pyebpf.dsl.tree import free_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from inspect import Signature
-
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.source import Source
@@ -48,25 +46,17 @@ class LocalFunction(Entity, NoPythonOperators):
         """Where it stands."""
         return replace(self.frame.source, node=self.node)
 
-    def signature(self) -> Signature:
+    def parameters(self) -> Parameters:
         """Its parameters."""
-        from inspect import Parameter, Signature
-
         arguments = self.node.args
-        kinds: list[tuple[Sequence[ast.arg | None], Any]] = [
-            (arguments.posonlyargs, Parameter.POSITIONAL_ONLY),
-            (arguments.args, Parameter.POSITIONAL_OR_KEYWORD),
-            ([arguments.vararg], Parameter.VAR_POSITIONAL),
-            (arguments.kwonlyargs, Parameter.KEYWORD_ONLY),
-            ([arguments.kwarg], Parameter.VAR_KEYWORD),
-        ]
-        return Signature(
-            [
-                Parameter(each.arg, kind, default=self.defaults.get(each.arg, Parameter.empty))
-                for group, kind in kinds
-                for each in group
-                if each is not None
-            ]
+        placed = (*arguments.posonlyargs, *arguments.args)
+        return Parameters(
+            tuple(each.arg for each in placed),
+            tuple(each.arg for each in arguments.kwonlyargs),
+            "" if arguments.vararg is None else arguments.vararg.arg,
+            "" if arguments.kwarg is None else arguments.kwarg.arg,
+            self.defaults,
+            len(arguments.posonlyargs),
         )
 
 

@@ -79,7 +79,7 @@ def check_held(f: Frame, name: str, value: object) -> None:
 def check_called(f: Frame, *values: object) -> None:
     """Refuse an intrinsic that stands without its parentheses."""
     for value in values:
-        if isinstance(value, tuple | list):
+        if isinstance(value, (tuple, list)):
             check_called(f, *value)
         if isinstance(value, Intrinsic):
             f.fail(f"{value.name} is used here without parentheses: write {value.name}()")
@@ -167,7 +167,7 @@ def _look_first(f: Frame, node: ast.expr, bound: set[str]) -> None:
     for each in ast.walk(node):
         if isinstance(each, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             over = [generator.iter for generator in each.generators]
-            simple = [iter_ for iter_ in over if isinstance(iter_, ast.Call | ast.Name) and _is_free(iter_, bound)]
+            simple = [iter_ for iter_ in over if isinstance(iter_, (ast.Call, ast.Name)) and _is_free(iter_, bound)]
             ranges = [_range_of(f, iter_) for iter_ in simple]
             check_iterations(f, ranges)
 

@@ -140,7 +140,7 @@ def _is_something(value: Entity) -> bool:
     """Whether a value is never None, whatever paths led to it."""
     if isinstance(value, Reference):
         return value.lvalue.null_check is None
-    return isinstance(value, Int | TupleValue | RecordLiteral)
+    return isinstance(value, (Int, TupleValue, RecordLiteral))
 
 
 def _membership(f: Frame, item: object, container: object) -> Test:

@@ -111,7 +111,7 @@ def binary(f: Frame, op: ast.operator, left: object, right: object) -> object:
     """`left op right`."""
     sign, function = BINARY[type(op)]
     check_called(f, left, right)
-    if sign == "%" and isinstance(left, str | bytes) and (is_built(right) or is_run_time(right)):
+    if sign == "%" and isinstance(left, (str, bytes)) and (is_built(right) or is_run_time(right)):
         f.fail("a string can't be formatted at run time: emit a record with the values, and format in user space")
     if is_built(left) or is_built(right):
         return operations.binary(f.p, sign, left, right)
@@ -192,7 +192,11 @@ def _if_exp(f: Frame, node: ast.IfExp) -> object:
 
 def _subscript(f: Frame, node: ast.Subscript) -> object:
     owner = taken_before(f, f.expression(node.value), node.slice)
-    if isinstance(owner, Entity) and isinstance(node.slice, ast.Slice) and not isinstance(owner, String | StringSource):
+    if (
+        isinstance(owner, Entity)
+        and isinstance(node.slice, ast.Slice)
+        and not isinstance(owner, (String, StringSource))
+    ):
         f.fail(f"a slice of {describe(owner)} can't be taken at run time: index single elements", node.slice)
     index = f.expression(node.slice)
     return item(f, owner, index, node)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity
 from pyebpf.builder.values.records import Record
-from pyebpf.dsl.annotations import declared_annotations, integer_type, signature
+from pyebpf.dsl.annotations import declared_annotations, integer_type
+from pyebpf.dsl.parameters import parameters_of
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate.bodies import body, declared_type, end_of_function
@@ -19,9 +20,9 @@ from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
-    from inspect import Signature
     from types import FunctionType
 
+    from pyebpf.dsl.parameters import Parameters
     from pyebpf.dsl.source import Source
     from pyebpf.dsl.translate.closures import LocalFunction
     from pyebpf.dsl.translate.frame import Frame
@@ -47,7 +48,7 @@ def inline(f: Frame, function: FunctionType, arguments: list[object], keywords: 
         f.fail(error.message)
     inner = _frame(f, source, Scope(function), function.__qualname__, function)
     inner.annotations |= _declared(function)
-    return _inlined(f, inner, function.__name__, signature(function), arguments, keywords)
+    return _inlined(f, inner, function.__name__, parameters_of(function), arguments, keywords)
 
 
 def computed(f: Frame, function: FunctionType, arguments: list[object], keywords: dict[str, object]) -> object:
@@ -55,7 +56,7 @@ def computed(f: Frame, function: FunctionType, arguments: list[object], keywords
     declared = _declared(function)
     if declared:
         try:
-            given = signature(function).bind(*arguments, **keywords).arguments
+            given = parameters_of(function).bind(arguments, keywords)
         except TypeError:  # which the call says
             given = {}
         for name, value in given.items():
@@ -93,7 +94,7 @@ def inline_local(f: Frame, function: LocalFunction, arguments: list[object], key
         type_ = None if argument.annotation is None else declared_type(f, argument.annotation)
         if type_ is not None:
             inner.annotations[argument.arg] = type_
-    return _inlined(f, inner, function.__name__, function.signature(), arguments, keywords)
+    return _inlined(f, inner, function.__name__, function.parameters(), arguments, keywords)
 
 
 def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: object) -> Frame:
@@ -116,15 +117,14 @@ def _frame(f: Frame, source: Source, scope: Scope, name: Hashable, function: obj
 
 
 def _inlined(
-    f: Frame, inner: Frame, name: str, parameters: Signature, arguments: list[object], keywords: dict[str, object]
+    f: Frame, inner: Frame, name: str, parameters: Parameters, arguments: list[object], keywords: dict[str, object]
 ) -> object:
     where = f.b.where
     try:
-        bound = parameters.bind(*arguments, **keywords)
+        bound = parameters.bind_all(arguments, keywords)
     except TypeError as error:
         f.fail(f"{name}(): {error}")
-    bound.apply_defaults()
-    for parameter, value in bound.arguments.items():
+    for parameter, value in bound.items():
         f.b.where = where
         extra = inner.source.node.args.kwarg
         if extra is not None and extra.arg == parameter and is_run_time(value):
@@ -149,7 +149,7 @@ def _has_functions(value: object) -> bool:
         value = value.elements
     if isinstance(value, partial):
         value = (value.func, *value.args, *value.keywords.values())
-    if isinstance(value, tuple | list):
+    if isinstance(value, (tuple, list)):
         return any(map(_has_functions, value))
     if isinstance(value, dict):
         return any(map(_has_functions, value.values()))

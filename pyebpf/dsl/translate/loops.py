@@ -284,7 +284,7 @@ def _elements(f: Frame, node: ast.For | None, values: object) -> list[object]:
     why = "" if place is None else f.why_run_time(place)
     if isinstance(values, Unrolled):
         values = values.values
-    if isinstance(values, String | StringSource):
+    if isinstance(values, (String, StringSource)):
         f.fail(
             f"{describe(values)} can't be iterated over at run time: name it, and write for i in range(16): name[i]",
             place,

@@ -340,7 +340,7 @@ class Names:
                 if isinstance(found, Maybe) and self.b.is_non_null(found.flag):
                     found = found.inner
                 # Where the rest of the statement may write to the name's memory, what it was is kept.
-                moving = name in self.named and turns.is_own_text(entry, found)
+                moving = turns.is_own_text(entry, found) and name in self.named
                 return found.local(self.p) if moving else found
             if len(entry.places) > 1:
                 turns.mark_joined(self, name, entry)

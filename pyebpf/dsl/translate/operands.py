@@ -80,7 +80,7 @@ def _only_computes(f: Frame, called: ast.expr | None) -> bool:
     found = f.scope.outside(called.id)
     if isinstance(found, Intrinsic):
         return found.__name__ != "loop"  # it calls a function of the author's
-    return isinstance(found, type | IntType | BuiltinFunctionType)
+    return isinstance(found, (type, IntType, BuiltinFunctionType))
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp
             elements = comprehension(f, node)
     if is_run_time(elements):
         refuse(f, node)
-    return compile_time(f, dict if isinstance(node, ast.Dict | ast.DictComp) else set, elements)
+    return compile_time(f, dict if isinstance(node, (ast.Dict, ast.DictComp)) else set, elements)
 
 
 def comprehension(f: Frame, node: Comprehension) -> list[object]:

@@ -85,7 +85,7 @@ def mark_joined(n: Names, name: str, entry: NameEntry, *more: object) -> None:
         n.times.mark_string(n.key, name, max(rooms))
         if optional and all(rooms):
             n.times.mark_optional_text(n.key, name)
-    elif any(isinstance(value, Record | RecordLiteral) for value in values):
+    elif any(isinstance(value, (Record, RecordLiteral)) for value in values):
         from pyebpf.dsl.translate.anywhere import are_joined
 
         if are_joined(values):
@@ -133,7 +133,7 @@ def _mark_elements(n: Names, name: str, given: Sequence[object]) -> bool:
 
 
 def _may_be_none(n: Names, value: object) -> bool:
-    if isinstance(value, String | Record):
+    if isinstance(value, (String, Record)):
         return value.lvalue.may_be_null(n.p)
     return isinstance(value, Maybe)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import re
+import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.support.needs import PROBES
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
     from tests.peers.runtime.cases import Case
 
@@ -34,6 +36,20 @@ _FEATURES = {
 }
 
 
+@cache
+def _has_symbols_of_variables() -> bool:
+    """Whether the kernel keeps the addresses of variables (CONFIG_KALLSYMS_ALL)."""
+    return any(line.split()[1:3] == ["D", "init_task"] for line in Path("/proc/kallsyms").read_text().splitlines())
+
+
+#: What tests take for granted, by what they say.
+_NEEDS: dict[str, tuple[str, Callable[[], object]]] = {
+    r"percpu_kaddr\(|\"jiffies\"": ("config:KALLSYMS_ALL", _has_symbols_of_variables),
+    r"\| *bc\b|\bbc <<<|\bbc\)": ("program:bc", lambda: shutil.which("bc")),
+    "/sys/kernel/debug/tracing": ("mount:debugfs", Path("/sys/kernel/debug/tracing").exists),
+}
+
+
 def why_not(case: Case, folder: Path) -> str:
     """Why a test cannot be tried on this machine; "" if it can."""
     # A list has only what there is.
@@ -48,6 +64,9 @@ def why_not(case: Case, folder: Path) -> str:
             return f"probe {probe}: {'yes' if name.startswith('!') else 'no'}"
     if case.least and not PROBES["kernel"](".".join(case.least.split(".")[:2])):
         return f"probe kernel:{case.least}: no"
+    for pattern, (probe, is_there) in _NEEDS.items():
+        if re.search(pattern, case.text) and not is_there():
+            return f"probe {probe}: no"
     for need in case.requires:
         done = subprocess.run(need, shell=True, cwd=folder, capture_output=True, check=False)
         if done.returncode:

@@ -1,0 +1,59 @@
+"""Files that a script includes by `#include "file.h"`: they stand where the line is, and hold definitions only."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyebpf.bpftrace import ast
+
+# `#ifndef NAME` and `#define NAME` first, and the last `#endif`: a file is included once, with or without them.
+_GUARD = (
+    r"(?:\s|//[^\n]*|/\*[\s\S]*?\*/)*+(#[ \t]*ifndef[ \t]+(\w+)[^\n]*\n\s*#[ \t]*define[ \t]+\2[ \t]*\n)[\s\S]*"
+    r"(#[ \t]*endif[^\n]*)\s*"
+)
+
+
+class Files:
+    """The files beside a script. `read` is given a path as it is written, and the name of the file that it is in.
+
+    It returns the text of the file and its name, or None if there is none.
+    """
+
+    def __init__(self, read: Callable[[str, str], tuple[str, str] | None]) -> None:
+        self._read = read
+        self._included: set[str] = set()
+        #: Lines on files that there are not, each at its place.
+        self.missing: list[str] = []
+
+    def include(self, source: Source, node: ast.Include) -> bool:
+        """Put a file in the place of the line that includes it; False if the line stays as it is."""
+        if node.angled:
+            return False
+        place = source.location(node)
+        found = self._read(node.path, place.file)
+        if found is None:
+            self.missing.append(place.marked(f"{node.path} is left out: there is no such file beside this one"))
+            return False
+        text, name = found
+        if name in self._included:
+            text = ""
+        self._included.add(name)
+        source.include(node.start, node.end, _without_guard(Source(text, name).text), name)
+        return True
+
+
+def _without_guard(text: str) -> str:
+    """A header's text with spaces in place of its guard."""
+    match = re.fullmatch(_GUARD, text, re.ASCII)
+    if match is None:
+        return text
+    for group in (1, 3):
+        start, end = match.span(group)
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    return text

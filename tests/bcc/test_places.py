@@ -1,0 +1,66 @@
+"""Errors about the scripts of specifications: told at the author's own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.bcc.places import of_specification
+from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
+from pyebpf.bcc.specs import parse_distribution, parse_trace
+from pyebpf.errors import CompileError, Location
+
+UNKNOWN = "is no builtin, and no constant of the kernel's"
+#: The specification, what the script's error is about, its message, the message that is told, and the word.
+DISTRIBUTIONS = [
+    ("t:block:done():u32:args->sectr", "args->sectr", "no field 'sectr'", "no field 'sectr'", "sectr"),
+    ("p::f(struct sock *sk):u16:sk->a.b", "((struct sock *)arg0)->a.b", "no member 'b'", "no member 'b'", "b"),
+    (
+        "p:c:f(int size):int:sze",
+        "sze",
+        f"sze {UNKNOWN}",
+        "sze is no parameter of f, and no constant of the kernel's (did you mean size?)",
+        "sze",
+    ),
+    (
+        "p:c:f():int:sze",
+        "sze",
+        f"sze {UNKNOWN}",
+        "sze is nothing that f() names, and no constant of the kernel's",
+        "sze",
+    ),
+    ("p:c:f(int fd, int x):int:x", "((int)arg1)", "no such thing", "no such thing", "x"),
+    ("p:c:f():int:arg2", "arg1", "gone", "gone", "arg2"),
+    ("r:c:f(int fd):int:$entry(fd)", "((int)arg0)", "gone", "gone", "fd"),
+]
+
+
+def error_at(script: str, words: str, message: str) -> CompileError:
+    """The error of a script about the last place that has these words."""
+    lines = script.splitlines()
+    number = next(number for number, line in enumerate(lines) if words in line)
+    column = lines[number].rindex(words)
+    return CompileError(message, Location("<argdist>", number + 1, column, column + len(words), lines[number]))
+
+
+@pytest.mark.parametrize(("text", "words", "message", "told", "word"), DISTRIBUTIONS)
+def test_an_error_is_told_at_the_authors_word(text: str, words: str, message: str, told: str, word: str) -> None:
+    """The specification stands below the message, with a caret at the word, behind the signature where it is there."""
+    spec = parse_distribution(text)
+    found = of_specification(error_at(distribution_script([("count", spec)]), words, message), [spec])
+    place = text.index(word, text.index(")"))
+    assert str(found) == f"{told}\n    {text}\n    {' ' * place}^"
+
+
+def test_the_specification_with_the_word_is_told() -> None:
+    """Of several at one place, and of trace."""
+    specs = [parse_trace('c:open "%d", arg1'), parse_trace('c:open "%d", argz')]
+    error = error_at(trace_script(specs, TraceOptions()), "argz", "no")
+    assert str(of_specification(error, specs)) == 'no\n    c:open "%d", argz\n                 ^'
+
+
+def test_an_error_about_nothing_that_was_given_stays_as_it_is() -> None:
+    """Neither a place in no specification, nor no place."""
+    spec = parse_distribution("p:c:f():int:arg1")
+    script = distribution_script([("count", spec)], pid=5)
+    assert of_specification(error_at(script, "print_maps_on_exit", "no"), [spec]) is None
+    assert of_specification(CompileError("no"), [spec]) is None

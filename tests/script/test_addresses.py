@@ -1,0 +1,60 @@
+"""`&$variable`, and what a division by zero gives, as bpftrace 0.27 has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.script import Script
+from tests.support.scripts import printed, printed_by
+
+
+@pytest.mark.parametrize(
+    ("statements", "text"),
+    [
+        ("$a = 5; $b = &$a; $a = 6; print(*$b);", "6\n"),
+        ("$a = 5; $b = &$a; print((*$b, $a, *$b == $a));", "(5, 5, true)\n"),
+        ('$a = (1, "hello", 2); print(*(&$a));', "(1, hello, 2)\n"),
+        ('$a = "hello"; $b = (int8 *)&$a; printf("%c %c\\n", *$b, *++$b);', "h e\n"),
+        ('$a = "hello"; $b = &$a; printf("%s\\n", *$b);', "hello\n"),
+        ('$c = (a=1, b="x"); $d = &$c; print(*$d); print((*$d).b); print($d.b);', "{ .a = 1, .b = x }\nx\nx\n"),
+        ("$x = (uint8)200; $y = &$x; $x += 1; print(*$y); $x++; print(*$y);", "201\n202\n"),
+        ("$n = 0; $p = &$n; while ($n < 5) { $n++; } print(*$p);", "5\n"),
+    ],
+)
+def test_a_variable_is_read_by_its_address(statements: str, text: str) -> None:
+    """As it is when it is read; a text by its characters, too."""
+    assert printed(f"BEGIN {{ {statements} }}") == text
+
+
+@pytest.mark.parametrize("operator", ["/", "%"])
+def test_a_division_by_zero_gives_one_and_a_warning(operator: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """At its place, in bpftrace's words; other divisions are as they were."""
+    text = f"BEGIN {{ @z = 0; print((uint64)10 {operator} (uint64)@z); @z = 4; print(10 {operator} @z); clear(@z); }}"
+    assert printed(text) == f"1\n{10 // 4 if operator == '/' else 2}\n"
+    assert capsys.readouterr().err == (
+        "<script>:1:23-46: WARNING: Divide or modulo by 0 detected. This can lead to unexpected results. "
+        f"1 is being used as the result.\n{text}\n{' ' * 22}{'~' * 23}\n"
+    )
+
+
+def test_the_warning_as_json() -> None:
+    """An object with the place."""
+    script = Script("BEGIN { $z = 0; print(10 % $z); }")
+    message = "Divide or modulo by 0 detected. This can lead to unexpected results. 1 is being used as the result."
+    assert printed_by(script, json=True).splitlines() == [
+        f'{{"type": "runtime_error", "msg": "{message}", "filename": "<script>", "line": 1, "col": 23}}',
+        '{"type": "value", "data": 1}',
+    ]
+
+
+def test_settings_are_read_by_name() -> None:
+    """By config(), as the script or the environment has them."""
+    settings = "print((config().max_strlen, config().stack_mode)); print(__builtin_config.max_map_keys);"
+    text = f"config = {{ max_strlen = 80 }} BEGIN {{ {settings} }}"
+    assert printed(text) == "(80, bpftrace)\n4096\n"
+
+
+def test_the_mode_of_the_processor() -> None:
+    """BEGIN and probes of processes are theirs, those of the kernel are not."""
+    text = "BEGIN, END { print(usermode); } tracepoint:syscalls:sys_enter_openat { print(usermode()); }"
+    assert printed(text, lambda kernel: kernel.tracepoint("syscalls:sys_enter_openat")) == "1\n0\n1\n"

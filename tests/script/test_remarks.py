@@ -1,0 +1,75 @@
+"""Warnings about a script in bpftrace's words: what is left out, unused or never reached."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
+from tests.support.scripts import printed
+
+
+def remarks(text: str) -> list[str]:
+    """The warnings about a script that was compiled."""
+    script = Script(text)
+    script.compile(FakeTarget())
+    return list(script.remarks)
+
+
+def test_attach_points_that_are_missing_are_left_out() -> None:
+    """With a warning each, and one for a block that has none left; or without a word."""
+    points = "tracepoint:syscalls:nonsense,tracepoint:syscalls:sys_enter_openat { print(1); }"
+    text = f"config = {{ missing_probes = warn }} {points}"
+    place, mark = "<script>:1:36-64: WARNING:", f"\n{text}\n{' ' * 35}{'~' * 28}"
+    assert remarks(text) == [f"{place} No matches for tracepoint syscalls:nonsense. Skipping.{mark}"]
+    assert remarks(text.replace("warn", "ignore")) == []
+    alone = "config = { missing_probes = warn } tracepoint:syscalls:nonsense { } BEGIN { print(7); }"
+    assert [each.split("\n")[0] for each in remarks(alone)] == [
+        f"{place} No matches for tracepoint syscalls:nonsense. Skipping.",
+        f"{place} Probe has no valid attach points. It is being removed which may cause issues with program behavior.",
+    ]
+    assert printed(alone) == "7\n"
+    with pytest.raises(CompileError, match="missing_probes = maybe: give one of error, warn, ignore"):
+        Script("config = { missing_probes = maybe } BEGIN { }")
+
+
+def test_a_map_that_nothing_uses() -> None:
+    """Its declaration is marked."""
+    text = "let @a = percpuhash(1); let @b = hash(1); BEGIN { @b[1] = 1; }"
+    assert remarks(text) == [f"<script>:1:1-24: WARNING: Unused map: @a\n{text}\n{'~' * 23}"]
+
+
+def test_statements_that_nothing_comes_to() -> None:
+    """The first one behind exit() or return, in each block."""
+    text = "BEGIN { if (pid) { exit(); print(1); print(2); } return; @x = 1; }"
+    assert [each.split("\n")[0] for each in remarks(text)] == [
+        "<script>:1:28-37: WARNING: Unreachable statement.",
+        "<script>:1:58-65: WARNING: Unreachable statement.",
+    ]
+    assert remarks("BEGIN { if (pid) { exit(); } print(1); while (1) { break; } }") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "found"),
+    [
+        ("foobar", "bar", "true"),
+        ("foo", "bar", "false"),
+        ("foo", "", "true"),
+        ("", "x", "false"),
+        ("ab", "abc", "false"),
+    ],
+)
+def test_a_string_has_another_in_it(text: str, part: str, found: str) -> None:
+    """Both known at run time only, or one of them."""
+    assert (
+        printed(f'BEGIN {{ $t = "{text}"; $p = "{part}"; $p = "{part}"; print(strcontains($t, $p)); }}') == f"{found}\n"
+    )
+    assert printed(f'BEGIN {{ $p = "{part}"; print(strcontains("{text}", $p)); }}') == f"{found}\n"
+
+
+def test_a_character_by_an_index_that_is_known_at_run_time_only() -> None:
+    """0 behind the string's room."""
+    assert (
+        printed('BEGIN { $a = "foo"; $i = (uint64)0; printf("%c", $a[$i]); $i += 10; printf("%d", $a[$i]); }') == "f0"
+    )
