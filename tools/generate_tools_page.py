@@ -27,8 +27,28 @@ Every tool in the order of *BPF Performance Tools*, with real output. The page o
 overhead. `pyebpf TOOL --help` and `pyebpf schema TOOL` say what each prints, `pyebpf doctor --tools` which run on a
 machine.
 
+{questions}
+
+`pyebpf list WORD` names the tools that have the word in their summaries.
+
 <!-- written by tools/generate_tools_page.py from the tools and their pages -->
 """
+#: What somebody wants to know, and the tools that answer it.
+QUESTIONS = {
+    "Who uses the processors, and where in the code?": "profile",
+    "Why does a process wait, and for whom?": "offcputime wakeuptime offwaketime",
+    "Do processes wait for a processor?": "runqlat runqslower runqlen",
+    "Which programs are started, and how do they end?": "execsnoop exitsnoop",
+    "Who opens, deletes or looks for files?": "opensnoop filelife statsnoop",
+    "Who reads and writes disks, and how slow are they?": "biotop biosnoop biolatency",
+    "Who connects to whom, and how much do they send?": "tcpconnect tcpaccept tcplife tcptop",
+    "Are packets lost, and why?": "tcpretrans tcpdrop skbdrop",
+    "Are names (DNS) slow to look up?": "gethostlatency",
+    "Which system calls are made, and by whom?": "syscount",
+    "Where does memory go?": "memleak oomkill drsnoop cachestat",
+    "Who sends signals?": "killsnoop",
+    "How often is a function called, from where, and how long does it take?": "funccount stackcount funclatency",
+}
 #: Chapters in the order of the page: the tools whose section is not declared by themselves.
 CHAPTERS = {
     "Networking (chapter 10)": ("tcplife",),
@@ -107,7 +127,11 @@ def output_of(page: str) -> str:
 
 def sections() -> Iterator[str]:
     """The page's text."""
-    yield HEAD
+    rows = (
+        f"| {question} | {', '.join(f'[{name}]({name}.md)' for name in tools.split())} |"
+        for question, tools in QUESTIONS.items()
+    )
+    yield HEAD.format(questions="\n".join(["| question | tools |", "|---|---|", *rows]))
     for chapter in CHAPTERS:
         yield f"## {chapter}\n"
         for name in sorted((each for each in names() if chapter_of(each) == chapter), key=order):

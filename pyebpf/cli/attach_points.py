@@ -13,14 +13,14 @@ from pyebpf.output.sink import Sink
 from pyebpf.runtime.attach_points import FENTRY, KINDS, KPROBE, TRACEPOINT, UPROBE, USDT, AttachPoints, parse_pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyebpf.runtime.attach_point_values import Value
     from pyebpf.runtime.attach_points import AttachPoint
 
 DESCRIPTION = """\
 Without a pattern: names the tools and tells what each does. `pyebpf TOOL
---help` tells more.
+--help` tells more. With a word, such as disk: those that it is about, too.
 
 With patterns: lists what probes can be attached to. * ? and [...] stand for
 characters of a name; quote them from the shell.
@@ -52,8 +52,11 @@ def parser() -> Parser:
     return made
 
 
-def run_list(arguments: Sequence[str]) -> int:
-    """List what matches. Raises UsageError, and what reading files raises."""
+def run_list(arguments: Sequence[str], words: Collection[str] = ()) -> int:
+    """List what matches. Raises UsageError, and what reading files raises.
+
+    `words` have been found elsewhere: that nothing else matches them is no error.
+    """
     made = parser()
     options = made.parse_args(arguments)
     if not options.patterns:
@@ -74,6 +77,8 @@ def run_list(arguments: Sequence[str]) -> int:
                 found = every.find(pattern)
             except (PyebpfError, OSError) as error:
                 sink.flush()
+                if pattern.text in words:
+                    continue
                 where = f"{escaped(pattern.text)}: " if isinstance(error, KernelError) else ""
                 note(f"{made.prog}: {where}{describe(error)}")
                 status = FAILED

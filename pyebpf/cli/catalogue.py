@@ -90,7 +90,10 @@ def find(name: str) -> AnyTool:
         others = _others()
         if name in others:
             return _load(others[name])
-        raise UsageError("pyebpf", f"there is no tool {name!r}{closest(name, [*names(), *others])}", "pyebpf list")
+        from pyebpf.cli.peer_tools import answer_for
+
+        unknown = f"there is no tool {name!r}{closest(name, [*names(), *others])}"
+        raise UsageError("pyebpf", answer_for(name) or unknown, "pyebpf list")
     tool: AnyTool = found.TOOL
     return tool
 
@@ -114,22 +117,42 @@ def _summary(module: str) -> str:
 def print_list(arguments: list[str]) -> int:
     """`pyebpf list`: the name of each tool and what it does; a line each, but folded for a terminal.
 
-    With patterns, the attach points that match.
+    With patterns, the attach points that match; words are looked for in the tools' names and summaries, too.
     """
-    if arguments:
-        from pyebpf.cli.attach_points import run_list
+    if not arguments:
+        _print_tools(_summaries())
+        return 0
+    from pyebpf.cli.attach_points import run_list
 
-        return run_list(arguments)
-    from textwrap import fill
+    words: set[str] = set()
+    if all(each.replace("-", "").isalnum() for each in arguments) and not arguments[0].startswith("-"):
+        summaries = _summaries()
+        found = {each: _about(each, summaries) for each in arguments}
+        words = {each for each, tools in found.items() if tools}
+        _print_tools({name: summaries[name] for tools in found.values() for name in tools})
+    return run_list(arguments, words)
 
-    sink = Sink.of(sys.stdout)
-    width = 79 if sys.stdout.isatty() else 1000
+
+def _about(word: str, summaries: dict[str, str]) -> list[str]:
+    """The tools that have a word in their names or summaries."""
+    return [name for name, text in summaries.items() if word.lower() in f"{name} {text}".lower()]
+
+
+def _summaries() -> dict[str, str]:
+    """What each tool does, by name."""
     summaries = {name: _summary(name.replace("-", "_")) for name in names()}
     for name, entry in _others().items():
         try:
             summaries[name] = _load(entry).summary
         except UsageError as error:
             note(f"pyebpf list: {error}")
+    return summaries
+
+
+def _print_tools(summaries: dict[str, str]) -> None:
+    from textwrap import fill
+
+    sink = Sink.of(sys.stdout)
+    width = 79 if sys.stdout.isatty() else 1000
     for name, summary in sorted(summaries.items()):
         sink.line(fill(f"{name:<15} {summary}", width, subsequent_indent=" " * 16))
-    return 0

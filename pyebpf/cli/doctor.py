@@ -82,7 +82,7 @@ def parser() -> Parser:
     made.add_argument("--tools", action="store_true", help="say of each tool whether it runs here")
     made.add_argument("--json", action="store_true", help="print one JSON object per line")
     made.add_argument("--clean", action="store_true", help="remove what dead processes of pyebpf left attached")
-    made.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`")
+    made.add_argument("tool", nargs="?", metavar="TOOL", help="one of `pyebpf list`, or a FILE.py that defines one")
     made.add_argument("options", nargs="...", metavar="...", help="the tool's own options")
     return made
 
@@ -105,6 +105,10 @@ def run_doctor(arguments: Sequence[str]) -> int:
             raise UsageError(made.prog, "--all describes the machine, and takes no tool")
         from pyebpf.cli.catalogue import find, spelt_out
 
+        if options.tool.endswith(".py"):
+            from pyebpf.cli.script import run_script
+
+            return run_script([options.tool, *options.options], lambda tool, rest: _tool(tool, rest, printer))
         name, arguments = spelt_out(options.tool, options.options)
         return _tool(find(name), arguments, printer)
     return _machine(printer, helpers=options.all)

@@ -337,15 +337,27 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=78)
 
 
+#: The command of a tool that has none of its own: that of a file.
+CALLED: dict[str, str] = {}
+
+
+def program(tool: AnyTool) -> str:
+    """The command that runs a tool."""
+    return CALLED.get(tool.name, f"pyebpf {tool.name}")
+
+
 def build_parser(tool: AnyTool) -> _Parser:
     """The parser of one tool's command line."""
     paragraphs = (tool.doc or "").strip().split("\n\n")
     if tool.section:
         paragraphs.append(f"BPF Performance Tools, section {tool.section}.")
-    width = max((len(example.command) for example in tool.examples), default=0)
-    examples = [f"  pyebpf {example.command:<{width}}  # {example.meaning}" for example in tool.examples]
+    prog = program(tool)
+    commands = [f"{prog}{example.command.removeprefix(tool.name)}" for example in tool.examples]
+    width = max(map(len, commands), default=0)
+    shown = zip(commands, tool.examples, strict=True)
+    examples = [f"  {command:<{width}}  # {example.meaning}" for command, example in shown]
     parser = _Parser(
-        prog=f"pyebpf {tool.name}",
+        prog=prog,
         description="\n\n".join(paragraphs),
         epilog="\n".join(["examples:", *examples]) if examples else None,
         formatter_class=_Formatter,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.cli.drops import Drops
 from pyebpf.cli.intervals import intervals
-from pyebpf.cli.parser import parse
+from pyebpf.cli.parser import parse, program
 from pyebpf.cli.printing import Lines, Summaries, Unrecorded, write_dropped
 from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import Signals, reader_of
@@ -117,7 +117,7 @@ def attached(tool: AnyTool, options: object, common: Common, stop: Stop, signals
     try:
         tool.check_exists(tracer, options)
     except NotFound as error:
-        raise UsageError(f"pyebpf {tool.name}", str(error)) from None
+        raise UsageError(program(tool), str(error)) from None
     tracer.progress = note
     if common.buffer is not None:
         tracer.resize_buffers(common.buffer)

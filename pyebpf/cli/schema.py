@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyebpf.tool import AnyTool
 
 HELP = """\
-usage: pyebpf schema TOOL [options]
+usage: pyebpf schema TOOL|FILE.py [options]
 
 Prints the JSON Schema of the objects, one a line, that the tool prints with
 --json and the same options: the names, types and units of their fields.
@@ -25,17 +25,24 @@ Prints the JSON Schema of the objects, one a line, that the tool prints with
 
 def run_schema(arguments: list[str]) -> int:
     """Print the schema of a tool. Raises UsageError."""
-    from json import dumps
-
     sink = Sink.of(sys.stdout)
     if arguments in (["-h"], ["--help"]):
         sink.write(HELP)
         return 0
     if not arguments:
         raise UsageError("pyebpf schema", "name a tool; `pyebpf list` has them all")
+    if arguments[0].endswith(".py"):
+        from pyebpf.cli.script import run_script
+
+        return run_script(arguments, lambda tool, rest: _print(tool, rest, sink))
     name, rest = spelt_out(arguments[0], arguments[1:])
-    tool = find(name)
-    options, _ = parse(tool, rest)
+    return _print(find(name), rest, sink)
+
+
+def _print(tool: AnyTool, arguments: list[str], sink: Sink) -> int:
+    from json import dumps
+
+    options, _ = parse(tool, arguments)
     sink.line(dumps(schema_of(tool, options), indent=2))
     return 0
 

@@ -80,6 +80,7 @@ def run_script(arguments: list[str], run: Callable[[AnyTool, list[str]], int] | 
 def _run_as_tool(
     tool: object, arguments: list[str], shown: str, run: Callable[[AnyTool, list[str]], int] | None
 ) -> int:
+    from pyebpf.cli.parser import CALLED
     from pyebpf.cli.run import run_tool
     from pyebpf.tool import Tool
 
@@ -87,6 +88,8 @@ def _run_as_tool(
         raise UsageError(
             "pyebpf run", f"{shown}: TOOL is {tool!r}, and must be a tool of pyebpf.tool, or have another name"
         )
+    if run is None:
+        CALLED[tool.name] = f"pyebpf run {shown}"
     return (run or run_tool)(tool, arguments)
 
 

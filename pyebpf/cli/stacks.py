@@ -115,7 +115,10 @@ def _print(
         annotated=common.annotated,
         palette=tool.palette if isinstance(tool, StackTool) else "samples",
     )
-    output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
+    if not stacks and common.stack_file is None and isinstance(tool, StackTool) and tool.unseen:
+        note(f"No stacks were seen; {tool.unseen}")
+    else:
+        output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
     told = cut_note(stacks, tool.unit)
     if told:
         note(told)

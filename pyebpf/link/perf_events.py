@@ -146,7 +146,7 @@ def _events(
                 yield event
         seen |= new
     if not seen:
-        raise InvalidValue(f"{what}: there is no process {pid}")
+        raise InvalidValue(f"there is no process {pid}")
 
 
 def _attach(program: Program, event: Descriptor, what: str) -> tuple[Descriptor, bool]:

@@ -81,12 +81,13 @@ def find_probes(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
         )
     if found:
         return tuple(found.values())
+    where = "" if "/" in target.binary else f" ({elf.path})"
     if not every:
-        raise NotFound(f"{target.binary} has no USDT probes: it was built without them (no .note.stapsdt)")
+        raise NotFound(f"{target.binary}{where} has no USDT probes: it was built without them (no .note.stapsdt)")
     names = {f"{probe.provider}:{probe.name}" for probe in every}
     if target.target in names:
         raise NotFound(f"the USDT probe {target.target} of {target.binary} has no code")
-    raise NotFound(f"{target.binary} has no USDT probe {target.target}{closest(target.target, names)}")
+    raise NotFound(f"{target.binary}{where} has no USDT probe {target.target}{closest(target.target, names)}")
 
 
 def _usdt_spec(elf: ElfSymbols, probe: UsdtProbe, target: Usdt) -> bytes:

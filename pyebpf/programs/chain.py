@@ -125,6 +125,7 @@ TOOL = StackTool(
     unit="us",
     palette="off-cpu",
     collect=collect,
+    unseen="a wait counts when it ends: trace until it has, or see /proc/PID/stack for one that goes on",
     reset=reset,
     examples=(
         Example("chain 10", "all threads, for ten seconds"),

@@ -1,4 +1,4 @@
-"""Host-name look-ups and their latency: a line for each, with the process and the name.
+"""Host-name look-ups (DNS, resolver) and their latency: a line for each, with the process and the name.
 
 Times getaddrinfo(3), gethostbyname(3) and gethostbyname2(3) of the C library, from call to return, in every process or
 in one. Look-ups by programs with a resolver of their own are not seen. Calls without a name, by which servers ask for

@@ -89,6 +89,7 @@ TOOL = StackTool(
     unit="us",
     palette="off-cpu",
     collect=collect,
+    unseen="a wait counts when it ends: trace until it has, or see /proc/PID/stack for one that goes on",
     reset=forget,
     examples=(
         Example("offwaketime 10", "all threads, for ten seconds"),

@@ -84,6 +84,7 @@ TOOL = StackTool(
     unit="us",
     palette="wakeups",
     collect=collect,
+    unseen="a wait counts when it ends: trace until it has, or see /proc/PID/stack for one that goes on",
     reset=forget,
     examples=(
         Example("wakeuptime 10", "all threads, for ten seconds"),

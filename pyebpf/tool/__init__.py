@@ -465,7 +465,8 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
 
     `unit` is what counts are of: "samples", "us", "bytes". `period` gives the nanoseconds from one sample to the next,
     for tools that sample. `palette` has the colours of flame graphs: of what runs, "samples"; of what is blocked,
-    "off-cpu"; of who wakes, "wakeups". `recorded` are options that `--record` sets, such as to keep times.
+    "off-cpu"; of who wakes, "wakeups". `recorded` are options that `--record` sets, such as to keep times. `unseen`
+    says what is not counted, where no stack was.
     """
 
     collect: Callable[[Built, Options, Stop], Iterable[Stack]]
@@ -473,6 +474,7 @@ class StackTool(Tool[P, Options, Built], Generic[P, Options, Built]):
     palette: Palette = "samples"
     recorded: Mapping[str, object] = field(default_factory=dict)
     period: Callable[[Options], int] | None = None
+    unseen: str = ""
 
     def reader(self, tracer: Built, options: Options) -> Stacks:
         return Stacks(

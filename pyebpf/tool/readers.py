@@ -16,12 +16,14 @@ from pyebpf.stop import Stop
 from pyebpf.tool.drops import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 
     from pyebpf.output.stacks import Stack
     from pyebpf.tool.json_objects import JsonObjects
 
 Yielded = TypeVar("Yielded")
+#: Seconds after which `async for` looks for events that woke nobody.
+_PERIOD = 0.2
 
 
 class Reader:
@@ -74,7 +76,7 @@ class Reader:
 
 
 class Events(Reader, Generic[Yielded]):
-    """The events of a tool, typed records in the order of the buffer: `for`, `next()`, or `poll(timeout)`.
+    """The events of a tool, typed records in the order of the buffer: `for`, `async for`, `next()`, `poll(timeout)`.
 
     A loop waits for further events until the block is left. Records that were read and not yet given out are kept, so
     that leaving a loop loses none. It is for one thread.
@@ -122,6 +124,32 @@ class Events(Reader, Generic[Yielded]):
         if self._count_drops is None:
             raise StopIteration
         return next(self._current())
+
+    def __aiter__(self) -> AsyncIterator[Yielded]:
+        return self._stream()
+
+    async def _stream(self) -> AsyncIterator[Yielded]:
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        descriptor = self.fileno()
+        while self._count_drops is not None:
+            self._kept.extend(self.poll(0))
+            self._tell()
+            if self._kept:
+                for record in self._take_kept():
+                    yield record
+                await asyncio.sleep(0)  # a fast producer must not keep other tasks from running
+                continue
+            readable = asyncio.Event()
+            loop.add_reader(descriptor, readable.set)
+            try:
+                async with asyncio.timeout(_PERIOD):  # not every submission wakes
+                    await readable.wait()
+            except TimeoutError:
+                pass
+            finally:
+                loop.remove_reader(descriptor)
 
     def poll(self, timeout: float | None = 0.0) -> list[Yielded]:
         """All records that are there, after waiting at most `timeout` seconds for the first (None: without end).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import select
@@ -298,3 +299,27 @@ def test_a_record_as_a_dictionary():
 def test_options_that_a_function_makes_have_no_fields():
     """Whatever makes them: the tool's `open` then takes what that takes."""
     assert not has_field(lambda: None, "buffer")
+
+
+def test_events_in_asyncio(numbers):
+    """`async for` gives them in order as they come; a loop's rest is the next one's; closing ends it."""
+    found, ring = numbers
+
+    async def first():
+        async for number in found:
+            if number == 2:
+                return
+        raise AssertionError("the loop has ended")
+
+    async def rest():
+        asyncio.get_running_loop().call_later(0.02, ring.push, 4, 5)
+        seen = []
+        async for number in found:
+            seen.append(number)
+            if number == 5:
+                found.close()
+        return seen
+
+    ring.push(1, 2, 3)
+    asyncio.run(first())
+    assert asyncio.run(rest()) == [3, 4, 5]

@@ -75,3 +75,13 @@ def test_usage_errors(capsys, arguments, message):
     out, err = capsys.readouterr()
     assert out == ""
     assert message in err
+
+
+def test_a_tool_of_a_file(capsys, tmp_path):
+    """With its own options, as `pyebpf run` takes it."""
+    file = tmp_path / "mine.py"
+    file.write_text("from pyebpf.programs.tcpconnect import TOOL\n", encoding="utf-8")
+    assert main(["schema", str(file), "-c"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert main(["schema", "tcpconnect", "-c"]) == 0
+    assert json.loads(capsys.readouterr().out) == found

@@ -230,3 +230,11 @@ def test_seconds_that_were_given_with_d():
     with pytest.raises(UsageError) as refused:
         parse(find("stackcount"), ["-d", "c:malloc", "x"])
     assert hint not in str(refused.value)
+
+
+def test_what_is_not_counted_is_said_where_nothing_was_seen(capsys):
+    """Of a tool for waits: those that go on."""
+    waits = replace(TOOL, unseen="a wait counts when it ends")
+    assert run_tool(waits, ["-0", "0.01"]) == 0
+    assert capsys.readouterr().err == f"{START}No stacks were seen; a wait counts when it ends\n"
+    assert find("offcputime").unseen.startswith("a wait counts when it ends: ")

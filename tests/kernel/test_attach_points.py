@@ -190,3 +190,13 @@ def test_usdt_probes_are_completed_by_their_provider():
     found = completed(f"usdt:{path}:")
     assert any(each.endswith(":twice") for each in found)
     assert all(each.startswith(f"usdt:{path}:") and each.count(":") == 3 for each in found)
+
+
+def test_a_word_is_looked_for_in_the_tools_too():
+    """In names and summaries, before attach points of that name; one of neither is an error as ever."""
+    assert [line.split()[0] for line in lines("DNS")] == ["gethostlatency"]
+    assert {"biomerge", "biotop"} <= {line.split()[0] for line in lines("disk")}
+    assert "opensnoop" in [line.split()[0] for line in lines("opensnoop")]
+    found = lines("sched_switch")
+    assert found[0] == "tracepoint:sched:sched_switch"
+    assert pyebpf("list", "no-such-word").returncode == 1

@@ -375,3 +375,11 @@ def test_the_page_shows_what_is_printed():
     lacks("attach:kprobe", "attach:kprobe_multi")
     out = pyebpf("doctor", "funccount").stdout
     assert [line for line in out.splitlines() if not line.startswith("    on_")] == of_kinds.splitlines()
+
+
+def test_a_tool_of_a_file(capsys, tmp_path):
+    """It is asked as one of pyebpf's own is, with its options."""
+    file = tmp_path / "mine.py"
+    file.write_text("from pyebpf.programs.opensnoop import TOOL\n", encoding="utf-8")
+    assert doctor.run_doctor([str(file), "-p", str(os.getpid())]) == 0
+    assert capsys.readouterr().out.startswith("opensnoop runs here")

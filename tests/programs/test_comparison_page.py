@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF
+from pyebpf.cli import main
 from pyebpf.cli.catalogue import find, names
 from pyebpf.cli.parser import parse_example
+from pyebpf.cli.peer_tools import peer_tools
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/comparison.md").read_text(encoding="utf-8")
 TABLE, _, OTHERS = PAGE.partition("\n## The table\n")[2].partition("\n## ")
@@ -101,3 +103,17 @@ def test_the_library_has_what_probes_are_told_to_use():
         if code.startswith("@") and "…" not in code:
             decorator = eval(code[1:], {"bpf": bpf})
             assert callable(decorator)
+
+
+def test_the_command_gives_the_answers_of_the_page(capsys):
+    """To who types another's name: from one table, without the page's marks."""
+    assert peer_tools() == {name: (of, answer) for name, of, answer in ROWS}
+    assert main(["capable"]) == 2
+    assert capsys.readouterr().err == (
+        "pyebpf: there is no tool 'capable'; for bcc's and bpftrace's: probe: @bpf.function(\"cap_capable\"); "
+        "functions (docs/attachments.md); see pyebpf list\n"
+    )
+    assert main(["tplist"]) == 2
+    assert "for bcc's: pyebpf list -v (docs/list.md); see" in capsys.readouterr().err
+    assert main(["bindsnop"]) == 2
+    assert "there is no tool 'bindsnop' (did you mean" in capsys.readouterr().err
