@@ -12,15 +12,16 @@ import os
 import stat
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 from pyebpf.kernel.descriptor import Descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MAGIC = b"pyebpf-cache-5\n"
-_CHECKSUM_SIZE = 4
+_MAGIC = b"pyebpf-cache-4\n"
+_CHECKSUM_SIZE = 32
 _LARGEST = 64 << 20  # bytes; the index of a kernel's BTF has 1.5 MB
 _NEW = ".new-"
 _STALE = 3600  # seconds; writing takes a few milliseconds
@@ -108,12 +109,21 @@ def cached(kind: str, key: str, build: Callable[[], bytes]) -> bytes | memoryvie
         return made
 
 
-def _checksum(name: str, data: bytes | memoryview) -> bytes:
-    # Against accidents, not against others, who cannot write here: hashlib would load OpenSSL, 5 ms and 3 MiB.
-    from zlib import crc32
+def _sha256() -> Callable[[bytes], Any]:
+    """The interpreter's own: hashlib would load OpenSSL, which takes 5 ms and 3 MiB of each start."""
+    for module in ("_sha2", "_sha256"):  # of Python 3.12 and later, and of 3.11
+        with suppress(ImportError):
+            return cast("Callable[[bytes], Any]", import_module(module).sha256)
+    from hashlib import sha256  # of an interpreter built without
 
+    return sha256
+
+
+def _checksum(name: str, data: bytes | memoryview) -> bytes:
     # The name takes part: an entry renamed to another's place is not believed.
-    return crc32(data, crc32(name.encode() + b"\0")).to_bytes(_CHECKSUM_SIZE, "little")
+    made = _sha256()(name.encode() + b"\0")
+    made.update(data)
+    return bytes(made.digest())
 
 
 def _read(folder: int, name: str) -> memoryview | None:
