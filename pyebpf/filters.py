@@ -37,13 +37,18 @@ _SHORTEST_ID = 12
 _DEEPEST = 16
 _LONGEST_COMM = 15  # TASK_COMM_LEN, less the NUL
 _LONGEST_INTERFACE = 15  # IFNAMSIZ, less the NUL
+#: Where records of `pyebpf.endpoints` hold addresses of IPv4.
+_MAPPED = IPv6Network("::ffff:0:0/96")
 
 
 def find_cgroup(name: str) -> Path:
     """The folder of a control group (v2): its path, from / or from the file system's root, or of a container by its id.
 
-    A container's id is at least its first 12 digits, as runtimes name groups: "docker-ID.scope", "ID". Raises NotFound.
+    A container's id is at least its first 12 digits, as runtimes name groups: "docker-ID.scope", "ID". Raises NotFound,
+    and InvalidValue for an empty name.
     """
+    if not name:
+        raise InvalidValue("--cgroup: the name is empty: give a control group's path, or / for the root")
     from pyebpf.kernel.mounts import cgroup2_mounts  # here, so that tools can be compiled where there is no kernel
 
     mounts = [Path(each).resolve() for each in cgroup2_mounts()]
@@ -70,14 +75,24 @@ def _containers(mount: Path, identifier: str) -> list[Path]:
 
 
 def find_network_namespace(name: str) -> int:
-    """The number of a network namespace: a name of ip-netns(8), a path, or a process's id. Raises NotFound."""
+    """The number of a network namespace: a name of ip-netns(8), a path, or a process's id.
+
+    Raises NotFound, and InvalidValue for a file that is none.
+    """
+    from pyebpf.kernel.namespaces import CLONE_NEWNET, namespace_number  # here, as above
+
+    if not name:
+        raise InvalidValue("--netns: the name is empty: give a name (ip netns list), a path or a process's id")
     path = f"/proc/{name}/ns/net" if name.isdecimal() else name if "/" in name else f"/run/netns/{name}"
     try:
-        return Path(path).stat().st_ino
+        number = namespace_number(path, CLONE_NEWNET)
     except OSError as error:
         raise NotFound(
             f"--netns: there is no network namespace {name} ({path}: {error.strerror}): ip netns list names them"
         ) from None
+    if number is None:
+        raise InvalidValue(f"--netns: {path} is not a network namespace: give a file such as /proc/PID/ns/net")
+    return number
 
 
 class TaskFilter:
@@ -124,7 +139,8 @@ class SocketFilter:
     """The sockets that a tool's options ask for, by their ends; with none of the options, every socket.
 
     `local_ports`, `remote_ports`: tuples of numbers. `address`: a remote address or network of either family, as text.
-    `version`: 4 or 6. Raises InvalidValue.
+    `version`: 4 or 6. A network of IPv6 holds no address of IPv4, ::/0 neither, unless it is within ::ffff:0:0/96.
+    Raises InvalidValue.
     """
 
     def __init__(self, options: object) -> None:
@@ -135,7 +151,17 @@ class SocketFilter:
         if self.version not in {None, 4, 6}:
             raise InvalidValue(f"version={self.version}: give 4 or 6, or None for both")
         address = _text(options, "address", "192.0.2.0/24")
-        network = IPv6Network("::/0") if address is None else _mapped(address)
+        network = IPv6Network("::/0")
+        if address is not None:
+            network = _mapped(address)
+            found = 4 if network.subnet_of(_MAPPED) else 6
+            if self.version not in {None, found}:
+                raise InvalidValue(
+                    f"--address: {address} is of IPv{found}, and -{self.version} asks for IPv{self.version} alone: "
+                    "leave one of them out"
+                )
+            if network.supernet_of(_MAPPED):
+                self.version = found
         low, mask = int(network.network_address), int(network.netmask)
         self.high_mask, self.low_mask = mask >> 64, mask & (1 << 64) - 1
         self.high, self.low = low >> 64, low & (1 << 64) - 1

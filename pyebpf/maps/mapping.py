@@ -102,9 +102,13 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     hash is full, NotLoaded where nothing is loaded (any more).
     """
 
+    #: Whether it is of networks, as bpf.lpm_trie().
+    _is_trie = False
+
     def _begin(self, store: MapStore) -> None:
         key, value = store.key_type, store.value_type
         self._per_cpu = store.spec.traits.per_cpu
+        self._is_trie = store.spec.type is MapType.LPM_TRIE
         if key is not None and value is not None:
             self._decode_keys = decoder(key.as_key())
             self._decode_slots = slot_decoder(value) if self._per_cpu else decoder(value)
@@ -153,14 +157,31 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         return list(map(sum if self._sums else list, parts))
 
     def _read_value(self, key: K) -> V:
-        value = self.store.lookup_elem(self._encode_key(key))
+        encoded = self._encode_key(key)
+        value = self._lookup_network(encoded) if self._is_trie else self.store.lookup_elem(encoded)
         if value is None:
             raise KeyError(key)
         found: V = self._decode_values(value)[0]
         return found
 
     def __contains__(self, key: object) -> bool:
-        return self.store.lookup_elem(self._encode_key(key)) is not None
+        encoded = self._encode_key(key)
+        return (self._lookup_network(encoded) if self._is_trie else self.store.lookup_elem(encoded)) is not None
+
+    def _lookup_network(self, key: bytes) -> bytes | None:
+        """The value of a trie's key: of a whole address that of the longest prefix, of a network its own."""
+        found: bytes | None = self.store.lookup_elem(key)
+        length, whole = int.from_bytes(key[: U32.size], sys.byteorder), 8 * (len(key) - U32.size)
+        if found is None or length == whole:
+            return found
+        # The kernel finds what contains the network, and doesn't say which entry that is.
+        network = int.from_bytes(key[U32.size :], "big") >> whole - length
+        for each, value in each_entry(self.store.lookup_batches()):
+            if each[: U32.size] == key[: U32.size] and (
+                int.from_bytes(each[U32.size :], "big") >> whole - length == network
+            ):
+                return value
+        return None
 
     def __setitem__(self, key: K, value: V) -> None:
         self._put(key, value, 0)

@@ -17,6 +17,11 @@ from pyebpf.programs._messages import Messages
 from pyebpf.programs._sockets import AF_UNSPEC, inode_of, is_ip, socket_of
 from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option
 
+#: Results of calls that leave a connection, or the making of one, as it was.
+_NOTHING_CHANGED = (-errno.EALREADY, -errno.EISCONN, -errno.EINTR)
+#: Bit of a time: connect(2) went on in the background, and no later call has said how it ended.
+_IN_BACKGROUND = 1
+
 
 class Key(Struct):
     """Key of a histogram: the name of the process that read."""
@@ -40,11 +45,24 @@ def build(options: Options) -> BPF:
 
     @bpf.system_call("connect")
     def on_connect(fd: int, uservaddr: int, retval: int, elapsed: int) -> None:
-        if retval not in (0, -errno.EINPROGRESS) or not tasks.wanted():
+        if retval in _NOTHING_CHANGED or not tasks.wanted():
             return
         sk = socket_of(fd)
-        if is_ip(sk.__sk_common.skc_family) and cast("struct sockaddr", uservaddr).sa_family != AF_UNSPEC:
-            connected.began.add(inode_of(sk), now() - elapsed)
+        if not is_ip(sk.__sk_common.skc_family):
+            return
+        socket = inode_of(sk)
+        earlier = connected.began.get(socket, 0)
+        if retval == -errno.EINPROGRESS:
+            connected.began[socket] = now() - elapsed | _IN_BACKGROUND
+        elif retval != 0:
+            if earlier & _IN_BACKGROUND:
+                connected.cancel(socket)  # that is what failed
+        elif cast("struct sockaddr", uservaddr).sa_family == AF_UNSPEC:
+            connected.cancel(socket)
+        elif earlier & _IN_BACKGROUND:
+            connected.began[socket] = earlier ^ _IN_BACKGROUND  # this call was told that it is established
+        else:
+            connected.began[socket] = now() - elapsed
 
     def received(_direction: int, sk: KernelObject, size: int) -> None:
         if size > 0 and is_ip(sk.__sk_common.skc_family):

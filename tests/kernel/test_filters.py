@@ -114,6 +114,45 @@ def test_by_network_namespace():
         find_network_namespace("nowhere")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "^--netns: the name is empty: give a name"),
+        ("/etc/passwd", "^--netns: /etc/passwd is not a network namespace: give a file such as /proc/PID/ns/net"),
+        ("/proc/self/ns/mnt", "^--netns: /proc/self/ns/mnt is not a network namespace"),
+        ("../../etc", "^--netns: ../../etc is not a network namespace|no network namespace"),
+        ("/dev/null", "^--netns: /dev/null is not a network namespace"),
+    ],
+)
+def test_what_is_no_network_namespace(name, message):
+    """Any other file, which no task's namespace is."""
+    with pytest.raises((InvalidValue, NotFound), match=message):
+        TaskFilter(SimpleNamespace(netns=name))
+    with pytest.raises((InvalidValue, NotFound), match=message):
+        DeviceFilter(SimpleNamespace(netns=name))
+
+
+def test_a_control_group_without_a_name():
+    """It is not the root."""
+    with pytest.raises(InvalidValue, match=r"^--cgroup: the name is empty: give a control group's path, or /"):
+        TaskFilter(SimpleNamespace(cgroup=""))
+
+
+@pytest.mark.parametrize(
+    ("address", "version", "message"),
+    [
+        ("::1", 4, "^--address: ::1 is of IPv6, and -4 asks for IPv4 alone: leave one of them out$"),
+        ("::/0", 4, "^--address: ::/0 is of IPv6"),
+        ("127.0.0.1", 6, "^--address: 127.0.0.1 is of IPv4, and -6 asks for IPv6 alone"),
+        ("::ffff:127.0.0.1", 6, "^--address: ::ffff:127.0.0.1 is of IPv4"),
+    ],
+)
+def test_filters_that_contradict_each_other(address, version, message):
+    """An address of one family and the other family's option."""
+    with pytest.raises(InvalidValue, match=message):
+        SocketFilter(SimpleNamespace(address=address, version=version))
+
+
 def test_a_name_that_no_thread_can_have():
     """Longer than the kernel's."""
     with pytest.raises(InvalidValue, match="--comm: 'xxxxxxxxxxxxxxxx': a thread's name has 1 to 15 bytes"):
@@ -158,12 +197,17 @@ def established(**options: Any) -> int:
         ({"address": "127.0.0.0/8", "local_ports": (PORT,)}, 1),
         ({"address": "10.0.0.0/8"}, 0),
         ({"address": "::1"}, 2),
-        ({"address": "::/64"}, 4),
+        ({"address": "::/64"}, 2),
+        ({"address": "::/0"}, 2),
+        ({"address": "::ffff:127.0.0.0/104"}, 2),
+        ({"address": "::ffff:127.0.0.1", "version": 4}, 2),
+        ({"address": "::/0", "version": 6}, 2),
+        ({"address": "0.0.0.0/0"}, 2),
         ({"address": "2001:db8::/32"}, 0),
     ],
 )
 def test_sockets_by_their_ends(options, ends):
-    """Ports of either end, remote addresses and networks of either family; ::/64 holds mapped addresses, too."""
+    """Ports of either end, remote addresses and networks of either family; ::/0 holds no mapped addresses."""
     assert established(**options) == ends
 
 

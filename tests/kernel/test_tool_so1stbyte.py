@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import select
 import socket
@@ -109,6 +111,58 @@ def test_what_is_not_timed():
                     assert here.recv(1) == b"y"
         (found,) = snapshot()
     assert (found.total, found.unit) == (UDP, "msecs")
+
+
+PAUSE = 0.5
+
+
+def disconnect(client):
+    """End a connection by connect(2) to AF_UNSPEC."""
+    assert ctypes.CDLL(None).connect(client.fileno(), bytes(16), 16) == 0
+
+
+@pytest.mark.parametrize("before", ["connection", "peer", "refusal", "in the background"])
+def test_a_socket_that_connects_again(before):
+    """Its time is that of the last connect(2) that made a connection, not of one that waits for it."""
+    messages_can_be_traced()
+    kind = socket.SOCK_DGRAM if before == "peer" else socket.SOCK_STREAM
+    with (
+        so1stbyte.open(pid=os.getpid(), milliseconds=True) as snapshot,
+        socket.socket(type=kind) as server,
+        socket.socket(type=kind) as client,
+        socket.socket() as free,
+    ):
+        server.bind(("127.0.0.1", 0))
+        free.bind(("127.0.0.1", 0))
+        if kind == socket.SOCK_STREAM:
+            server.listen()
+        if before in ("connection", "peer"):
+            client.connect(server.getsockname())
+        else:
+            client.setblocking(False)
+            to = free if before == "refusal" else server
+            assert client.connect_ex(to.getsockname()) == errno.EINPROGRESS
+        time.sleep(PAUSE)
+        if before == "connection":
+            accepted, _ = server.accept()
+            with accepted:
+                disconnect(client)
+        elif before == "refusal":
+            assert client.connect_ex(free.getsockname()) == errno.ECONNREFUSED
+        client.setblocking(True)
+        client.connect(server.getsockname())
+        if kind == socket.SOCK_DGRAM:
+            server.sendto(b"x", client.getsockname())
+            assert client.recv(1) == b"x"
+        else:
+            accepted, _ = server.accept()
+            with accepted:
+                accepted.sendall(b"x")
+                assert client.recv(1) == b"x"
+        (found,) = snapshot()
+    assert found.total == 1
+    (row,) = (each for each in found.rows() if each.count)
+    assert (row.high >= PAUSE * 1000) == (before == "in the background")
 
 
 def test_soconnlat(server):

@@ -30,8 +30,9 @@ from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python
 from pyebpf.dsl.translate.conditions import as_test
 from pyebpf.dsl.translate.expressions import attribute, binary
 from pyebpf.dsl.translate.inlining import computed, inline, inline_local
+from pyebpf.dsl.translate.iteration import elements_of
 from pyebpf.dsl.translate.operands import taken_before
-from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, first_of, listed, reduce_generator
+from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, first_of, listed, reduce_generator
 from pyebpf.dsl.translate.string_buffers import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import ItemsView, Iterable, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING
 
 from pyebpf.builder.loops import counted_loop, limited_loop, range_loop
@@ -12,27 +11,24 @@ from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.restating import masked
-from pyebpf.builder.values.strings import String, StringSource
 from pyebpf.dsl.translate.assigned import assigned_names
 from pyebpf.dsl.translate.bodies import pass_on, returned_from
 from pyebpf.dsl.translate.bounds import MAX_COUNTED, bounded, leaves
-from pyebpf.dsl.translate.compile_time import compile_time
 from pyebpf.dsl.translate.conditions import branch
 from pyebpf.dsl.translate.frame import LoopContext
-from pyebpf.dsl.translate.operands import frozen, operands
-from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, elements_of, lazily
+from pyebpf.dsl.translate.iteration import elements_now, elements_of, in_turn, iterated
+from pyebpf.dsl.translate.operands import frozen
 from pyebpf.dsl.translate.statements import assign_target
-from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.dsl.unroll import Unrolled
+from pyebpf.dsl.translate.tuples import TupleValue
 from pyebpf.maps.for_each import for_each_loop
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyebpf.builder.values.entries import MapEntries
     from pyebpf.dsl.translate.frame import Frame, Handlers
     from pyebpf.errors import Location
 
-#: More iterations than this, written out, are surely a mistake.
-MAX_UNROLLED = 4096
 _NO_WAY_OUT = "this `while` has no way out: leave it by `break` or `return`, or write a test that fails"
 
 
@@ -131,13 +127,9 @@ def _for(f: Frame, node: ast.For) -> None:
     if bounds is not None:
         _range(f, node, *bounds)
         return
-    over = _by_element(f, node.iter)
-    if over is not None:
-        _unrolled(f, node, over)
-        return
-    values = f.expression(node.iter)
+    values = iterated(f, node.iter, assigned_names(node.body))
     f.b.where = f.at(node.iter)
-    each = lazily(f, values)
+    each = in_turn(f, values)
     if each is not None:
         _unrolled(f, node, each)
         return
@@ -152,41 +144,7 @@ def _for(f: Frame, node: ast.For) -> None:
     values = frozen(f.p, values)
     if isinstance(values, TupleValue):
         values = values.elements
-    _unrolled(f, node, _elements(f, node, values))
-
-
-def _by_element(f: Frame, node: ast.expr) -> Iterable[object] | None:
-    """`enumerate(a)`, `reversed(a)`, `zip(a, b)` of arrays: each element is read in its iteration."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
-        return None
-    called = f.expression(node.func)
-    if not any(called is each for each in (enumerate, reversed, zip)) or any(
-        isinstance(each, ast.Starred) for each in node.args
-    ):
-        return None
-    f.b.where = f.at(node)
-    values = operands(f, node.args)
-    arrays = [lazily(f, value, backwards=called is reversed) for value in values]
-    # The body may change an array, whose elements are read in turn, but nothing else.
-    values = [frozen(f.p, value) if each is None else value for each, value in zip(arrays, values, strict=True)]
-    if not any(each is not None for each in arrays):
-        return None if not any(map(is_run_time, values)) else _known(f, called, values)
-    if called is enumerate:
-        first = values[1] if len(values) > 1 else 0
-        if arrays[0] is None or not isinstance(first, int):
-            f.fail("enumerate() takes an array, and where to begin as a number known at compile time")
-        return enumerate(arrays[0], first)
-    if called is reversed:
-        return arrays[0]
-    either = [
-        array if array is not None else _elements(f, None, value) for array, value in zip(arrays, values, strict=True)
-    ]
-    return zip(*either, strict=False)
-
-
-def _known(f: Frame, called: object, values: list[object]) -> Iterable[object]:
-    found: Iterable[object] = OVER_SEQUENCES[called](f, *values)
-    return found
+    _unrolled(f, node, elements_now(f, values, node.iter))
 
 
 def _range_bounds(f: Frame, node: ast.expr) -> tuple[object, object, object] | None:
@@ -277,41 +235,6 @@ def _may_remove(node: ast.AST) -> bool:
             return True
         case _:
             return any(map(_may_remove, ast.iter_child_nodes(node)))
-
-
-def _elements(f: Frame, node: ast.For | None, values: object) -> list[object]:
-    place = None if node is None else node.iter
-    why = "" if place is None else f.why_run_time(place)
-    if isinstance(values, Unrolled):
-        values = values.values
-    if isinstance(values, (String, StringSource)):
-        f.fail(
-            f"{describe(values)} can't be iterated over at run time: name it, and write for i in range(16): name[i]",
-            place,
-        )
-    if isinstance(values, Entity):
-        f.fail(
-            f"{describe(values)} can't be iterated over at run time: a `for` in a probe goes over "
-            "range(…), over a map, or over a tuple, list or "
-            f"dict.items() known at compile time{why}",
-            place,
-        )
-    if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, Mapping, ItemsView, KeysView, ValuesView)):
-        f.fail(
-            "a `for` in a probe goes over range(…), over a map, or over a tuple, list or dict.items(), not over "
-            f"{values!r}",
-            place,
-        )
-    if isinstance(values, (set, frozenset)):
-        f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", place)
-    elements: list[object] = []
-    iterator = compile_time(f, iter, values)
-    missing = object()
-    while (element := compile_time(f, next, iterator, missing)) is not missing:
-        elements.append(element)
-        if len(elements) > MAX_UNROLLED:
-            f.fail(f"more than {MAX_UNROLLED} iterations cannot be unrolled: use `for … in range(n)`", place)
-    return elements
 
 
 def _unrolled(f: Frame, node: ast.For, elements: Iterable[object]) -> None:

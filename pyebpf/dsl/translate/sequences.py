@@ -7,62 +7,24 @@ from __future__ import annotations
 
 import ast
 import builtins
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.builder.ssa.conditions import All, Always, Any as AnyOf
 from pyebpf.builder.ssa.function import Join
-from pyebpf.builder.values.arrays import Array
-from pyebpf.builder.values.entity import Entity, describe
-from pyebpf.builder.values.kernel_objects import KernelArray
-from pyebpf.builder.values.optional import Maybe
-from pyebpf.builder.values.tuples import TupleReference
+from pyebpf.builder.values.entity import describe
 from pyebpf.dsl.translate.choices import join_values, leave
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value
 from pyebpf.dsl.translate.conditions import as_test, branch, decided
 from pyebpf.dsl.translate.expressions import binary
+from pyebpf.dsl.translate.iteration import Comprehension, check_length, elements_of, iterations
 from pyebpf.dsl.translate.operands import all_taken_before, operands, taken_before
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.dsl.unroll import Unrolled
+from pyebpf.dsl.translate.tuples import is_run_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable
 
     from pyebpf.dsl.translate.frame import Frame, Handlers
-
-Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-
-#: More iterations than this are a loop's work.
-_MAX_ELEMENTS = 256
-
-
-def elements_of(f: Frame, value: object, node: ast.AST | None = None) -> list[object] | None:
-    """The elements of a tuple, an array or what Python holds now; None of what has no known length."""
-    if isinstance(value, Maybe):
-        value = value.to_rvalue(f.p)
-    if isinstance(value, TupleReference):
-        value = value.taken(f.p)
-    if isinstance(value, TupleValue):
-        return list(value.elements)
-    if isinstance(value, (Array, KernelArray)):
-        length = value.length(f.p)
-        _bounded(f, length, node)
-        return [value.item(f.p, index) for index in range(length)]
-    if isinstance(value, Unrolled):
-        return value.values
-    if isinstance(value, Entity):
-        return None
-    if isinstance(value, (set, frozenset)):
-        f.fail("a set has no order, so the code would differ from run to run: use a tuple, or sorted(…)", node)
-    found: list[object] = compile_time(f, list, value)
-    _bounded(f, len(found), node)
-    return found
-
-
-def _bounded(f: Frame, length: int, node: ast.AST | None) -> None:
-    if length > _MAX_ELEMENTS:
-        f.fail(f"{length} iterations are too many to unroll: write a `for` loop over range({length})", node)
-
 
 # -- displays and comprehensions ---------------------------------------------------------------------------------------
 
@@ -124,72 +86,13 @@ def _set_or_dict(f: Frame, node: ast.Set | ast.Dict | ast.SetComp | ast.DictComp
 def comprehension(f: Frame, node: Comprehension) -> list[object]:
     """The elements of a comprehension over what has a known length; pairs of a dictionary's."""
     found: list[object] = []
-
-    def add() -> None:
+    for _ in iterations(f, node):
         if isinstance(node, ast.DictComp):
             found.append(tuple(operands(f, [node.key, node.value])))
         else:
             found.append(taken_before(f, f.expression(node.elt), node))
-        _bounded(f, len(found), node)
-
-    _each_iteration(f, node, 0, add, filtered=False)
+        check_length(f, len(found), node)
     return found
-
-
-def _each_iteration(f: Frame, node: Comprehension, number: int, action: Callable[[], None], *, filtered: bool) -> None:
-    """Run `action` for each iteration of the generators from the `number`-th on, with their targets bound."""
-    if number == len(node.generators):
-        action()
-        return
-    generator = node.generators[number]
-    if generator.is_async:
-        f.fail("a probe can't wait: write `for` without `async`", generator.iter)
-    over = f.expression(generator.iter)
-    values: Iterable[object] | None = lazily(f, over)
-    if values is None:
-        elements = elements_of(f, over, generator.iter)
-        if elements is None:
-            refuse(f, node)
-        values = all_taken_before(f, elements, node)
-    for value in values:
-        if not f.b.reachable:
-            return
-        targets: dict[str, object] = {}
-        _bind(f, generator.target, value, targets)
-        f.targets.append(targets)
-        following = Join()
-        outer = f.depth
-        for test in generator.ifs:
-            chosen = Join()
-            before = len(following.edges)
-            branch(f, test, chosen, following)
-            if chosen.edges and len(following.edges) > before:
-                if not filtered:
-                    f.fail(
-                        "the number of elements that pass this test is known only at run time: write a `for` loop", test
-                    )
-                f.depth += 1
-            f.b.start(chosen)
-        if f.b.reachable:
-            _each_iteration(f, node, number + 1, action, filtered=filtered)
-        f.b.jump(following)
-        f.b.start(following)
-        f.depth = outer
-        f.targets.pop()
-
-
-def _bind(f: Frame, target: ast.expr, value: object, targets: dict[str, object]) -> None:
-    match target:
-        case ast.Name(id=name):
-            targets[name] = value
-        case ast.Tuple(elts=inner) | ast.List(elts=inner):
-            parts = elements_of(f, value, target)
-            if parts is None or len(parts) != len(inner):
-                f.fail(f"{describe(value)} can't be unpacked into {len(inner)} names", target)
-            for each, part in zip(inner, parts, strict=True):
-                _bind(f, each, part, targets)
-        case _:
-            f.fail("the target of a comprehension in a probe is a name, or a tuple of names", target)
 
 
 def reduce_generator(f: Frame, function: object, node: ast.GeneratorExp, start: object) -> object:
@@ -198,23 +101,17 @@ def reduce_generator(f: Frame, function: object, node: ast.GeneratorExp, start: 
         # A name that no source can have; the iterations may stand under run-time tests.
         name = f"<sum {node.lineno} {node.col_offset}>"
         f.assign(name, start)
-
-        def add() -> None:
+        for _ in iterations(f, node, filtered=True):
             f.assign(name, binary(f, ast.Add(), f.read(name), f.expression(node.elt)))
-
-        _each_iteration(f, node, 0, add, filtered=True)
         return f.read(name)
     then, otherwise = Join(), Join()
     found, exhausted = (then, otherwise) if function is builtins.any else (otherwise, then)
-
-    def ask() -> None:
+    outer = f.depth
+    f.depth += 1
+    for _ in iterations(f, node, filtered=True):
         going = Join()
         branch(f, node.elt, *((found, going) if function is builtins.any else (going, found)))
         f.b.start(going)
-
-    outer = f.depth
-    f.depth += 1
-    _each_iteration(f, node, 0, ask, filtered=True)
     f.depth = outer
     f.b.jump(exhausted)
     return decided(f, then, otherwise)
@@ -222,13 +119,8 @@ def reduce_generator(f: Frame, function: object, node: ast.GeneratorExp, start: 
 
 def first_of(f: Frame, node: ast.GeneratorExp, *default: object) -> object:
     """`next(… for …)`: the first element; no other is evaluated. `default` is what stands in for it, if anything."""
-    paths: list[tuple[object, Join]] = []
-
-    def take() -> None:
-        paths.append((f.expression(node.elt), leave(f)))
-
     outer = f.depth
-    _each_iteration(f, node, 0, take, filtered=True)
+    paths = [(f.expression(node.elt), leave(f)) for _ in iterations(f, node, filtered=True)]
     if f.b.reachable:
         if not default:
             f.fail("there may be no first element: give next() a default, next(…, None)")
@@ -291,16 +183,6 @@ OVER_SEQUENCES: dict[object, Callable[..., Any]] = {
     builtins.tuple: _tuple,
     builtins.list: _tuple,
 }
-
-
-def lazily(f: Frame, value: object, *, backwards: bool = False) -> Iterator[object] | None:
-    """The elements of an array, each read in its iteration; None of anything else."""
-    if isinstance(value, (Array, KernelArray)):
-        length = value.length(f.p)
-        _bounded(f, length, None)
-        order = range(length)
-        return (value.item(f.p, index) for index in (reversed(order) if backwards else order))
-    return None
 
 
 HANDLERS: Handlers = {

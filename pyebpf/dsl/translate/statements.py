@@ -21,9 +21,9 @@ from pyebpf.dsl.translate.calls import call
 from pyebpf.dsl.translate.closures import define
 from pyebpf.dsl.translate.conditions import branch, comparison, is_boolean
 from pyebpf.dsl.translate.expressions import BINARY, binary
+from pyebpf.dsl.translate.iteration import elements_of
 from pyebpf.dsl.translate.operands import frozen, taken_before
 from pyebpf.dsl.translate.refusals import refuse
-from pyebpf.dsl.translate.sequences import elements_of
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
 from pyebpf.types import BOOL, CharArray
 
