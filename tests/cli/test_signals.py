@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf import stop as stop_module
 from pyebpf.cli import signals as cli_signals
 from pyebpf.cli.signals import Signals
 from pyebpf.elf.budget import Budget
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.symbols.process import Processes
-from pyebpf.tool import Stop, events, stop as stop_module
+from pyebpf.tool import Stop, events
 from tests.support.command import ROOT
 from tests.support.waiting import PATIENCE, wait_until
 from tests.symbols.test_budgets import NULL, STRTAB, SYMBOL, SYMTAB, TEXT, write_elf
