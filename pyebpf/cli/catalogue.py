@@ -139,7 +139,7 @@ def _about(word: str, summaries: dict[str, str]) -> list[str]:
 
 
 def _summaries() -> dict[str, str]:
-    """What each tool does, by name."""
+    """Summaries of the tools, by name."""
     summaries = {name: _summary(name.replace("-", "_")) for name in names()}
     for name, entry in _others().items():
         try:

@@ -88,6 +88,8 @@ def _reader(tool: Any, scope: dict[str, object]) -> str:
         return "Stacks"
     kind = Snapshot if hasattr(tool, "snapshot") else Events
     function = getattr(tool, "snapshot", None) or tool.records
+    if not hasattr(function, "__globals__"):  # an object that is called, such as that of `counts_of`
+        function = type(function).__call__
     annotation = str(getattr(function, "__annotations__", {}).get("return", ""))
     match = _ELEMENT.fullmatch(annotation)
     record = getattr(function, "__globals__", {}).get(match[1]) if match else None

@@ -167,7 +167,9 @@ def test_arguments_as_a_dictionary():
 
 def test_a_marked_packet_as_a_dictionary():
     """Its addresses, whatever their version."""
-    mark = ipecn.Mark(1, 0, 0, 6, 0, "lo", bytes(15) + b"\1", bytes(15) + b"\1")
+    address = bytes(15) + b"\1"
+    fields = {"source4": 0, "destination4": 0, "source6": address, "destination6": address}
+    mark = ipecn.Mark(time=1, version=6, outgoing=0, interface="lo", **fields)
     assert mark.as_dict() == {
         "time": 1, "direction": "in", "interface": "lo", "version": 6, "source": "::1", "destination": "::1",
     }  # fmt: skip
