@@ -58,7 +58,7 @@ def test_help(capsys):
     """The command's own."""
     for asked in ("-h", "--help"):
         assert main(["schema", asked]) == 0
-        assert capsys.readouterr().out.startswith("usage: pyebpf schema TOOL [options]\n")
+        assert capsys.readouterr().out.startswith("usage: pyebpf schema TOOL|FILE.py [options]\n")
 
 
 @pytest.mark.parametrize(
