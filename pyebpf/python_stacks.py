@@ -215,7 +215,7 @@ def python_stacks_for(bpf: BPF, options: Any) -> PythonStacks | None:
 
 
 def _program_of(process: int) -> tuple[bytes, bytes] | None:
-    """What differs for each program that a process runs: its start, and its stack's, which exec(2) places at random.
+    """Tell the program that a process runs by its start, and by its stack, which exec(2) places at random.
 
     None if the process has ended, or is a kernel thread.
     """

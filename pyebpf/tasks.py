@@ -42,7 +42,7 @@ class Call(Struct):
 
 
 class Lifespan(Struct):
-    """What began and ended, nanoseconds, and the process and the name of the thread that it belongs to."""
+    """Beginning and end of something, in nanoseconds, with the process and the name of the thread that has it."""
 
     began: u64
     ended: u64
