@@ -35,6 +35,7 @@ __all__ = ["DeviceFilter", "SocketFilter", "TaskFilter", "find_cgroup", "find_ne
 _SHORTEST_ID = 12
 #: Levels of nested groups that are looked at.
 _DEEPEST = 16
+_MOST_VALUES = 1024  # as many as `in` compares with in a probe
 _LONGEST_COMM = 15  # TASK_COMM_LEN, less the NUL
 _LONGEST_INTERFACE = 15  # IFNAMSIZ, less the NUL
 #: Where records of `pyebpf.endpoints` hold addresses of IPv4.
@@ -226,7 +227,7 @@ def _numbers(options: object, name: str, least: int, most: int) -> tuple[int, ..
     check_number(name, "tuple[int, ...]", value)
     if wrong := [each for each in value if not least <= each <= most]:
         raise InvalidValue(f"{name}={value!r}: {wrong[0]} is not a number from {least} to {most}")
-    return tuple(value)
+    return _few(tuple(dict.fromkeys(value)), "numbers")
 
 
 def _ports(options: object, name: str) -> tuple[int, ...]:
@@ -237,7 +238,17 @@ def _ports(options: object, name: str) -> tuple[int, ...]:
     check_number(name, "tuple[int, ...]", value)
     if wrong := [port for port in value if not 0 <= port <= U16_MAX]:
         raise InvalidValue(f"{name}={value!r}: {wrong[0]} is no port: they are 0 to {U16_MAX}")
-    return tuple(value)
+    return _few(tuple(dict.fromkeys(value)), "ports")
+
+
+def _few(values: tuple[int, ...], what: str) -> tuple[int, ...]:
+    """Values that a probe compares with one by one. Raises InvalidValue."""
+    if len(values) > _MOST_VALUES:
+        raise InvalidValue(
+            f"{len(values):,} {what} are too many for a filter, which takes {_MOST_VALUES:,}: choose fewer, or leave "
+            "the option out and filter the output"
+        )
+    return values
 
 
 def _text(options: object, name: str, example: str) -> str | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
-from pyebpf.tool.files import check_owners, write_file
+from pyebpf.tool.files import check_writable, write_file
 
 if TYPE_CHECKING:
     from pyebpf.output.sink import Sink
@@ -22,17 +20,7 @@ def check_file(path: str) -> None:
         return
     if not path:
         raise InvalidValue("name the file to write, or - for standard output")
-    try:
-        check_owners(path)  # first: with fs.protected_symlinks is_dir() below raises PermissionError at such a link
-    except OSError as error:
-        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
-    place = Path(path)
-    if place.is_dir():
-        raise InvalidValue(f"{path} cannot be written: it is a directory")
-    if not place.parent.is_dir():
-        raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
-    if not os.access(place if place.exists() else place.parent, os.W_OK):
-        raise InvalidValue(f"{path} cannot be written by this user")
+    check_writable(path)
 
 
 def write_content(path: str, content: str | bytes, sink: Sink) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, KernelObject, NotFound, Struct, TcpState, cast, now, u32, u64
+from pyebpf import BPF, InvalidValue, KernelObject, NotFound, Struct, TcpState, cast, now, u32, u64
 from pyebpf.endpoints import Endpoints, endpoints, with_port
 from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import IPPROTO_TCP
@@ -27,7 +27,7 @@ from pyebpf.tool import (
     monotonic_time,
     option,
 )
-from pyebpf.tool.files import write_file
+from pyebpf.tool.files import check_writable, write_file
 from pyebpf.tool.line_charts import Panel, line_charts
 
 if TYPE_CHECKING:
@@ -75,6 +75,8 @@ class Options(SocketOptions):
 
 def build(options: Options) -> BPF:
     """The probes and their buffer; nothing is loaded yet."""
+    if options.plot is not None:
+        check_plot(options.plot)
     bpf, sockets = BPF(), SocketFilter(options)
     windows = bpf.ringbuf(Window, name="windows")
 
@@ -124,6 +126,16 @@ def windows(bpf: BPF, options: Options, stop: Stop) -> Iterator[Window]:
     finally:
         if options.plot is not None and seen:
             write(options.plot, plot(seen))
+
+
+def check_plot(path: str) -> None:
+    """Refuse a file that can't be written: before the tracing, not after. Raises InvalidValue."""
+    if not path:
+        raise InvalidValue("--plot: name the file to write")
+    try:
+        check_writable(path)
+    except InvalidValue as error:
+        raise InvalidValue(f"--plot: {error}") from None
 
 
 def write(path: str, text: str) -> None:

@@ -8,6 +8,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from pyebpf.errors import InvalidValue
+
 _MAX_LINKS = 40  # as many as the kernel follows (MAXSYMLINKS)
 #: Reasons that no file can be put in another's place, although the other may be written.
 _NO_NEIGHBOUR = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
@@ -91,3 +93,18 @@ def _like(number: int, old: os.stat_result) -> None:
     if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
         os.fchown(number, old.st_uid, old.st_gid)
     os.fchmod(number, stat.S_IMODE(old.st_mode))
+
+
+def check_writable(path: str) -> None:
+    """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
+    try:
+        check_owners(path)  # first: with fs.protected_symlinks is_dir() below raises PermissionError at such a link
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
+    place = Path(path)
+    if place.is_dir():
+        raise InvalidValue(f"{path} cannot be written: it is a directory")
+    if not place.parent.is_dir():
+        raise InvalidValue(f"{path} cannot be written: there is no directory {place.parent}")
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise InvalidValue(f"{path} cannot be written by this user")

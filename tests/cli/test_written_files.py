@@ -54,6 +54,17 @@ def test_a_plot_too(tmp_path):
     assert path.read_text() == OLD
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("", "name the file to write"), ("none/x.svg", "there is no directory"), (".", "it is a directory")],
+)
+def test_a_plot_that_can_not_be_written_is_refused_at_the_start(tmp_path, name, why):
+    """Before the probes are made, not after an hour of tracing."""
+    plot = str(tmp_path / name) if name else ""
+    with pytest.raises(InvalidValue, match=f"^--plot: .*{why}"):
+        tcpwin.build(tcpwin.Options(plot=plot))
+
+
 def test_a_new_file_has_the_mode_that_umask_says(tmp_path):
     """As one that is simply opened."""
     old = os.umask(0o027)

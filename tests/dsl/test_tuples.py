@@ -262,3 +262,16 @@ WITH_CONTEXT = [
 def test_a_tuple_may_hold_the_context(body: str) -> None:
     """In a list, a set or a dictionary it is refused, as any value of the event is (refused.txt)."""
     assert build(body, "ctx").main.blocks
+
+
+def test_an_array_is_compared_by_its_elements() -> None:
+    """An array and a list may well be equal, which the message doesn't deny."""
+    numbers = """from pyebpf.types import Struct, array, field, s16
+class Numbers(Struct):
+    some: tuple = field(array(s16, 4), default=(1, 2, 3, 4))
+"""
+    with pytest.raises(CompileError) as error:
+        results("n = Numbers()\nresults[0] = n.some == [1, 2, 3, 4]", outside=numbers)
+    assert "is not compared with [1, 2, 3, 4] as a whole: write all(x == y for x, y in zip(…, …))" in str(error.value)
+    body = "n = Numbers()\nresults[0] = all(x == y for x, y in zip(n.some, [1, 2, 3, 4]))"
+    assert results(body, outside=numbers) == [1]

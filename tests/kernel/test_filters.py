@@ -211,6 +211,14 @@ def test_sockets_by_their_ends(options, ends):
     assert established(**options) == ends
 
 
+@pytest.mark.parametrize("option", ["local_ports", "remote_ports"])
+def test_more_ports_than_a_filter_takes(option):
+    """The message is for who runs a tool."""
+    with pytest.raises(InvalidValue, match=r"^3,000 ports are too many for a filter, which takes 1,024: choose fewer"):
+        SocketFilter(SimpleNamespace(**{option: tuple(range(1, 3001))}))
+    assert len(SocketFilter(SimpleNamespace(**{option: (80,) * 3000})).__dict__[option]) == 1
+
+
 def test_what_is_no_address():
     """The line shows one."""
     with pytest.raises(InvalidValue, match=r"--address: .*: write an address, such as 192\.0\.2\.1, or a network"):

@@ -17,7 +17,7 @@ from pyebpf.builder.values.own_methods import COMPARING, CONTAINING, check_own
 from pyebpf.builder.values.references import Reference
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.builder.values.tuples import TupleReference, TupleValue, elements_of
-from pyebpf.types import S64
+from pyebpf.types import S64, ArrayType
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -200,9 +200,12 @@ def _short(candidates: Sequence[object]) -> str:
 
 
 def _why_never(left: object, right: object) -> str | None:
-    """Why two values are never equal, whatever is in them, one of which is a tuple or a list; None if they may be."""
+    """Why two values are not compared, one of which is a tuple or a list: most are never equal; None if they may be."""
     one, other = elements_of(left), elements_of(right)
     if one is None or other is None:
+        if any(isinstance(getattr(each, "type", None), ArrayType) for each in (left, right)):
+            shown = "x == y for x, y in zip(…, …)"
+            return f"{describe(left)} is not compared with {describe(right)} as a whole: write all({shown})"
         return f"{describe(left)} is never equal to {describe(right)}"
     if isinstance(one, list) != isinstance(other, list):
         return f"{describe(left)} is never equal to {describe(right)}, as a tuple is not a list: write tuple(…)"

@@ -324,7 +324,11 @@ class Names:
         if name not in self.local_names and not name.startswith("<"):
             return self._free(name)
         if name in self.constants:
-            return self.constants[name]
+            value = self.constants[name]
+            if type(value) is int and self.annotations.get(name) == U64:
+                # As u64(5), which is no literal: what it is computed with is wrapped to u64.
+                return Int(self.b.const(value), U64, literal=value)
+            return value
         entry = self._names.get(name)
         if entry is not None:
             values = self.b.environment.values
