@@ -29,7 +29,7 @@ def test_a_parameter() -> None:
 
 
 def test_where_it_counts() -> None:
-    """Such a local is a bound, an index, a key and a shift as before."""
+    """Such a local is a bound, an index, a key, a shift and the end of a slice as before."""
     body = """n: u64 = 3
 for i in range(n):
     results[i] = n << i
@@ -42,5 +42,7 @@ results[8] = 1 if n else 2
 results[9] = 3 if n == 3 and n in (1, 3) and -1 < n <= 3 else 4
 x = n
 x += count
-results[10] = x"""
-    assert results(body) == [3, 6, 12, 1, 1, 0, 3, 7, 1, 3, 8]
+results[10] = x
+results[11] = len((1, 2, 4, 8)[:n])
+results[12] = len((1, 2, 4, 8)[n:])"""
+    assert results(body) == [3, 6, 12, 1, 1, 0, 3, 7, 1, 3, 8, 3, 1]

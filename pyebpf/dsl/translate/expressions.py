@@ -230,6 +230,7 @@ def item(f: Frame, owner: object, index: object, node: ast.Subscript) -> object:
 
 def _slice(f: Frame, node: ast.Slice) -> slice:
     ends = [None if end is None else f.expression(end) for end in (node.lower, node.upper, node.step)]
+    ends = [end.literal if isinstance(end, Int) and end.literal is not None else end for end in ends]
     if any(isinstance(end, Entity) for end in ends):
         refuse(f, node)
     return slice(*ends)
