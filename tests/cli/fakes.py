@@ -57,6 +57,8 @@ class Ring:
 class Tracer(pyebpf.tool.Tracer):
     """What `BPF` promises to the command."""
 
+    __module__ = "pyebpf.programs.fake"  # as of a tool of pyebpf's own
+
     def __init__(self, options):
         self.options = options
         self.attached = False

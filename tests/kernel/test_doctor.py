@@ -363,7 +363,7 @@ def test_the_page_says_what_is_so(capsys):
     assert len(lines) == 6
     assert all(line.split(" ", 1)[1] in {"yes", "no"} for line in lines)
     commands = [block.split()[1:] for block in BLOCKS if block.startswith("    pyebpf ")]
-    assert commands == [["doctor"], ["doctor", "opensnoop", "-x"], ["doctor", "--clean"]]
+    assert commands == [["doctor"], ["doctor", "--tools"], ["doctor", "opensnoop", "-x"], ["doctor", "--clean"]]
 
 
 def test_the_page_shows_what_is_printed():
