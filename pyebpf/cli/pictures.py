@@ -178,7 +178,8 @@ def _write_heat_map(grids: list[Grid], title: str, began: str, noun: str, path: 
 
     content = heat_map(grids, title=title, began=began, noun=noun)
     columns = len(grids[0].columns) if grids else 0
-    write_whole(path, content, f"{sum(grid.total for grid in grids)} {noun} in {columns} columns", sink)
+    where = f"{columns} column{'' if columns == 1 else 's'}"
+    write_whole(path, content, f"{sum(grid.total for grid in grids)} {noun} in {where}", sink)
 
 
 def _date(monotonic: int) -> str:

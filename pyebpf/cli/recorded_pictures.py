@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from pyebpf.recording.reader import Header
 
 
-_SECOND = 1_000_000_000  # nanoseconds
-
-
 def check_picture(header: Header, common: Common) -> None:
     """Raise UsageError for a picture of what a recording does not have."""
     if common.subsecond is not None and header.kind != "stacks":
@@ -46,8 +43,8 @@ def recorded_picture(header: Header, common: Common, dates: Dates, now: Callable
     title = f"pyebpf {header.tool}: {header.tracing}"
     if header.kind == "events" and header.events is not None:
         return event_picture(Events(title, header.events.columns, lambda _: now(), date), common)
-    # One summary, of all: a column of a second, which stands for as long as it was.
-    return interval_picture(title, common, header.interval or _SECOND, header.start, now, date)
+    # One summary, of all, is one column.
+    return interval_picture(title, common, header.interval or 0, header.start, now, date)
 
 
 def write_subsecond(path: str, file: str, stacks: Sequence[Stack], header: Header, dates: Dates, sink: Sink) -> None:

@@ -260,7 +260,7 @@ def row_of(bucket: Bucket) -> int:
 
 
 class IntervalCounts:
-    """Counts of the histograms of each interval, by their keys."""
+    """Counts of the histograms of each `interval`, in nanoseconds, by their keys; 0 for one that ends when it ends."""
 
     def __init__(self, interval: int) -> None:
         self._interval = interval
@@ -270,6 +270,8 @@ class IntervalCounts:
 
     def add(self, time: int, histograms: Iterable[Histogram]) -> None:
         """Count the histograms of the interval that ended so many nanoseconds after the beginning."""
+        if not self._interval:
+            self._interval = self._read.width = max(time, 1)
         if time > self._ended:
             passed = (time + self._interval // 20) // self._interval
             # It is read when its end has passed, which may be long ago; the last one also before.

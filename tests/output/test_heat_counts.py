@@ -118,6 +118,14 @@ def test_an_interval_that_was_read_too_late():
     assert "grey: read too late, counted in the next column (2)" in heat_map(counts.grids(), title="")
 
 
+def test_one_reading_without_an_interval():
+    """It is a column as wide as all that was watched."""
+    counts = IntervalCounts(0)
+    counts.add(int(4.2 * SECOND), [log2([0, 2])])
+    (grid,) = counts.grids()
+    assert (grid.width, len(grid.columns), grid.total, grid.late) == (int(4.2 * SECOND), 1, 2, frozenset())
+
+
 def test_many_intervals_are_merged_in_pairs():
     """And none of their values is lost."""
     counts = IntervalCounts(SECOND)
