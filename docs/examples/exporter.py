@@ -7,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pyebpf import BPF, char, comm
 from pyebpf.output.histogram import Histogram
 
+if len(sys.argv) != 2:
+    sys.exit("usage: exporter.py PORT")
 bpf = BPF()
 sizes = bpf.log2_hist(key=char[16], unit="bytes", sums=True)
 LARGEST = 1 << 20  # the same buckets in each answer: those up to this bound, and one for all

@@ -16,6 +16,7 @@ from struct import Struct
 
 from pyebpf.dataclass import dataclass
 from pyebpf.kernel.descriptor import Descriptor
+from pyebpf.kernel.memlock import again_without_limit
 from pyebpf.kernel.syscall import address_of, bpf
 from pyebpf.uapi.commands import Command
 from pyebpf.uapi.flags import BPF_F_REPLACE
@@ -35,8 +36,6 @@ def _charged(command: int, attribute: bytearray) -> int:
     except PermissionError as refusal:
         if refusal.errno != errno.EPERM:
             raise
-        from pyebpf.kernel.memlock import again_without_limit
-
         return again_without_limit(lambda: bpf(command, address_of(attribute), len(attribute)), refusal)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import socket
 import struct
 import sys
@@ -23,7 +22,7 @@ from pyebpf.output.columns import Row
 from pyebpf.programs import tcpbuf, tcprtt, tcptop, tcpwin
 from pyebpf.runtime.host import kernel_btf
 from tests.support import tcp_losses, tcp_peer
-from tests.support.command import running
+from tests.support.command import pyebpf, running
 from tests.support.needs import needs
 from tests.support.waiting import wait_until
 
@@ -278,16 +277,10 @@ def test_windows_of_what_is_sent_again(make_namespace):
 
 
 def test_a_plot_that_cannot_be_written():
-    """One line says so, when it is time to write it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
-        with running("tcpwin", "-L", port, "--plot", "/nonexistent/win.svg") as tool:
-            socket.create_connection(listener.getsockname()).close()
-            tool.await_text("new")
-            os.kill(tool.process.pid, signal.SIGINT)
-            assert tool.wait() == 1
-            tool.keep()
-    assert tool.err.splitlines()[-1].startswith(
-        "pyebpf tcpwin: --plot: /nonexistent/win.svg cannot be written: No such"
+    """One line says so, before the tracing."""
+    done = pyebpf("tcpwin", "--plot", "/nonexistent/win.svg", "-d", "60")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "pyebpf tcpwin: --plot: /nonexistent/win.svg cannot be written: there is no directory /nonexistent\n"
     )
     assert not Path("/nonexistent").exists()
