@@ -130,6 +130,16 @@ def test_records_of_equal_length_come_in_one_run():
     assert next_run(writer.data, writer.words, 0, writer.producer, 3).count == 3
 
 
+def test_a_run_ends_where_the_second_copy_does():
+    """Of a record that is only begun in it, the reader has the rest when it begins anew."""
+    writer = Writer(start=SIZE - 32, again=24)
+    for number in range(4):
+        writer.finish(writer.reserve(8), number.to_bytes(8, "little"))
+    run = next_run(writer.data, writer.words, SIZE - 32, writer.producer, 100)
+    assert (run.start, run.count, run.position) == (SIZE - 32, 3, SIZE + 16)
+    assert next_run(writer.data, writer.words, run.position, writer.producer, 100).count == 1
+
+
 def test_a_run_ends_before_a_busy_a_discarded_and_a_longer_record():
     """Each of the three ends the run of those before."""
     for kind in ("busy", "discarded", "longer"):
