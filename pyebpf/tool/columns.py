@@ -35,12 +35,17 @@ def lifespan_column() -> Column:
 
 
 def elapsed_column(key: str) -> Column:
-    """TIME(s), the seconds since the first event that is printed; `key` is the attribute with an event's time."""
-    first: list[int] = []
+    """TIME(s), the seconds since the first event that is printed; `key` is the attribute with an event's time.
+
+    Made anew for each run, as by a function that gives a tool's columns: it remembers that event.
+    """
+    first: int | None = None
 
     def elapsed(record: object) -> int:
+        nonlocal first
         time: int = getattr(record, key)
-        first.append(time) if not first else None
-        return time - first[0]
+        if first is None:
+            first = time
+        return time - first
 
     return Column("TIME(s)", 9, key=elapsed, scale=10**9, decimals=6, field="elapsed_ns", type="int")
