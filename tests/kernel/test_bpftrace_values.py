@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
-from tests.support.needs import unless
+from tests.support.needs import needs
 
 
 def printed(text: str) -> list[str]:
@@ -24,8 +22,7 @@ def test_a_type_is_known_by_its_bare_name() -> None:
 
 def test_variables_of_a_processor() -> None:
     """By its number, or of the one that the probe runs on."""
-    lines = Path("/proc/kallsyms").read_text().splitlines()
-    unless(any(line.endswith(" runqueues") for line in lines), "config:KALLSYMS_ALL")
+    needs("variable:runqueues")
     script = """BEGIN {
         $here = percpu_kaddr("runqueues"); $by_number = percpu_kaddr("runqueues", cpu);
         printf("%d %d %d\\n", $here == $by_number, $here.cpu == cpu, percpu_kaddr("runqueues", 100000) == 0);
