@@ -8,7 +8,7 @@ Overhead: three probes for each of these calls, one for each signal that the ker
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, char, comm, errno_name, field, now, pid, s32, tid, u32, u64
+from pyebpf import BPF, KernelObject, Struct, cast, char, comm, errno_name, field, now, pid, s32, tid, u32, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._signals import signal_name
@@ -78,10 +78,11 @@ def build(options: Options) -> BPF:
     kills = bpf.ringbuf(Kill, name="kills")
     sent = bpf.lru_hash(key=u64, value=Sent, size=8192)
 
-    # While the call runs: when it returns, the process may have ended.
+    # While the call runs: when it returns, the process may have ended. An argument that may be a small number in place
+    # of an address is no pointer to the verifier of Linux 7.3.
     @bpf.btf_tracepoint("signal_generate")
-    def on_signal(info: KernelObject, task: KernelObject) -> None:
-        if u64(info) > SPECIAL and info.si_code in (SI_USER, SI_TKILL):
+    def on_signal(info: u64, task: KernelObject) -> None:
+        if info > SPECIAL and cast("struct kernel_siginfo", info).si_code in (SI_USER, SI_TKILL):
             sent[get_current_pid_tgid()] = Sent(time=now(), comm=task.comm)
 
     def wanted(target: int, number: int, result: int) -> bool:

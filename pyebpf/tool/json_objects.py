@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class JsonObjects:
     """Makes objects of records by `columns`; histograms and stacks need none.
 
-    `time` is the attribute with a record's time, "" if it has none: then that is the end of the interval, `ended`, or
-    now while there is none. Records of the class `other` are made by `others`: a summary tool's events.
+    `time` is the attribute with a record's time, "" if it has none: then that is the end of the interval, or now while
+    there is none. Records of the class `other` are made by `others`: a summary tool's events.
     """
 
     def __init__(
@@ -32,19 +32,18 @@ class JsonObjects:
         self._time = attrgetter(time) if time else None
         self._row: Row | None = None
         self._stamps = Timestamps()
-        self.ended: int | None = None
 
-    def of(self, record: Any) -> dict[str, object]:
-        """A record's object: `time`, an ISO 8601 date, and the columns' fields."""
+    def of(self, record: Any, ended: int | None = None) -> dict[str, object]:
+        """A record's object: `time`, an ISO 8601 date, and the columns' fields; the interval has `ended` then."""
         if self._others is not None and self._other is not None and isinstance(record, self._other):
             return self._others.of(record)
-        return {TIME: self._stamps.iso(self._time_of(record)), **self._object(record)}
+        return {TIME: self._stamps.iso(self._time_of(record, ended)), **self._object(record)}
 
-    def _time_of(self, record: object) -> int:
+    def _time_of(self, record: object, ended: int | None) -> int:
         if self._time is not None:
             time: int = self._time(record)
             return time
-        return monotonic_ns() if self.ended is None else self.ended
+        return monotonic_ns() if ended is None else ended
 
     def _object(self, record: object) -> dict[str, object]:
         if isinstance(record, Histogram):

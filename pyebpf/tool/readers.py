@@ -41,6 +41,7 @@ class Reader:
         self._count_drops: Callable[[], Mapping[str, int]] | None = dropped
         self._drop_labels = drop_labels
         self._last_drops: dict[str, int] = {}
+        self._ended: int | None = None  # the last interval
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -58,7 +59,7 @@ class Reader:
         It has the fields that `pyebpf schema TOOL` lists, for the options that `open` was given: `time`, an ISO 8601
         date, numbers in base units, addresses and the like as text.
         """
-        return self._objects.of(record)
+        return self._objects.of(record, self._ended)
 
     @cached_property
     def _objects(self) -> JsonObjects:
@@ -246,7 +247,7 @@ class Snapshot(Reader, Generic[Yielded]):
     def __call__(self) -> list[Yielded]:
         """Return what was counted since the call before."""
         found = list(self._count())
-        self._objects.ended = monotonic_ns()
+        self._ended = monotonic_ns()
         return found
 
     def events(self) -> list[Any]:
@@ -274,5 +275,5 @@ class Stacks(Reader):
         with Stop() as stop:
             stop.end_after(seconds)
             found = list(self._collect(stop))
-        self._objects.ended = monotonic_ns()
+        self._ended = monotonic_ns()
         return found

@@ -113,7 +113,8 @@ def test_what_is_not_timed():
     assert (found.total, found.unit) == (UDP, "msecs")
 
 
-PAUSE = 0.5
+#: Longer than a slow machine takes for an answer: in the row of 512 to 1023 milliseconds.
+PAUSE, LATE = 0.6, 512
 
 
 def disconnect(client):
@@ -162,7 +163,7 @@ def test_a_socket_that_connects_again(before):
         (found,) = snapshot()
     assert found.total == 1
     (row,) = (each for each in found.rows() if each.count)
-    assert (row.high >= PAUSE * 1000) == (before == "in the background")
+    assert (row.low >= LATE) == (before == "in the background")
 
 
 def test_soconnlat(server):
