@@ -53,7 +53,7 @@ def build(options: Options) -> BPF:
         socket = inode_of(sk)
         earlier = connected.began.get(socket, 0)
         if retval == -errno.EINPROGRESS:
-            connected.began[socket] = now() - elapsed | _IN_BACKGROUND
+            connected.began[socket] = (now() - elapsed) | _IN_BACKGROUND
         elif retval != 0:
             if earlier & _IN_BACKGROUND:
                 connected.cancel(socket)  # that is what failed
@@ -62,7 +62,7 @@ def build(options: Options) -> BPF:
         elif earlier & _IN_BACKGROUND:
             connected.began[socket] = earlier ^ _IN_BACKGROUND  # this call was told that it is established
         else:
-            connected.began[socket] = now() - elapsed
+            connected.began[socket] = (now() - elapsed) & ~_IN_BACKGROUND
 
     def received(_direction: int, sk: KernelObject, size: int) -> None:
         if size > 0 and is_ip(sk.__sk_common.skc_family):
