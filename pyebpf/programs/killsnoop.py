@@ -19,15 +19,6 @@ from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, even
 SI_USER, SI_TKILL = 0, -6
 #: include/linux/sched/signal.h: SEND_SIG_PRIV, the last of the numbers in place of an address.
 SPECIAL = 1
-#: Nanoseconds that may pass between two readings of the clock in one probe, by an interrupt.
-SLACK = 1_000_000
-
-
-class Sent(Struct):
-    """A signal that a thread has sent: when, and to whom."""
-
-    time: u64
-    comm: str = field(char[16])
 
 
 class Kill(Struct):
@@ -76,14 +67,14 @@ def build(options: Options) -> BPF:
     """The probes and the buffer; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     kills = bpf.ringbuf(Kill, name="kills")
-    sent = bpf.lru_hash(key=u64, value=Sent, size=8192)
+    sent = bpf.lru_hash(key=u64, value=char[16], size=8192)
 
     # While the call runs: when it returns, the process may have ended. An argument that may be a small number in place
     # of an address is no pointer to the verifier of Linux 7.3.
     @bpf.btf_tracepoint("signal_generate")
     def on_signal(info: u64, task: KernelObject) -> None:
         if info > SPECIAL and cast("struct kernel_siginfo", info).si_code in (SI_USER, SI_TKILL):
-            sent[get_current_pid_tgid()] = Sent(time=now(), comm=task.comm)
+            sent[get_current_pid_tgid()] = task.comm
 
     def wanted(target: int, number: int, result: int) -> bool:
         if not tasks.wanted() or (options.failed and result == 0):
@@ -92,16 +83,16 @@ def build(options: Options) -> BPF:
             return False
         return options.target is None or target == options.target
 
-    def report(target: int, number: int, result: int, elapsed: int) -> None:
-        thread, time, receiver = get_current_pid_tgid(), now(), ""
+    def report(target: int, number: int, result: int) -> None:
+        thread, receiver = get_current_pid_tgid(), ""
         if wanted(target, number, result):
             last = sent.get(thread)
-            # Of another call that sends signals, an older one may be there.
-            if last is not None and last.time >= time - elapsed - SLACK:
-                receiver = last.comm
+            # A call that has sent none may find the name of an earlier one, which was not traced.
+            if last is not None and result == 0 and number != 0:
+                receiver = last
             kills.emit(
                 Kill(
-                    time=time,
+                    time=now(),
                     pid=pid(),
                     tid=tid(),
                     number=number,
@@ -114,8 +105,8 @@ def build(options: Options) -> BPF:
         del sent[thread]
 
     @bpf.system_call("kill", *(() if options.kill_only else ("tkill", "tgkill")))
-    def on_kill(pid: s32, sig: s32, retval: int, elapsed: int) -> None:
-        report(pid, sig, retval, elapsed)
+    def on_kill(pid: s32, sig: s32, retval: int) -> None:
+        report(pid, sig, retval)
 
     return bpf
 
