@@ -17,8 +17,8 @@ from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, even
 
 #: include/uapi/asm-generic/siginfo.h: what kill(2) sends, and tkill(2) and tgkill(2).
 SI_USER, SI_TKILL = 0, -6
-#: include/linux/sched/signal.h: SEND_SIG_PRIV, the last of the numbers in place of an address.
-SPECIAL = 1
+#: include/linux/sched/signal.h: numbers in place of an address. Of kill(2) Linux 7.3 gives SEND_SIG_NOINFO.
+SEND_SIG_NOINFO, SEND_SIG_PRIV = 0, 1
 
 
 class Kill(Struct):
@@ -73,7 +73,9 @@ def build(options: Options) -> BPF:
     # of an address is no pointer to the verifier of Linux 7.3.
     @bpf.btf_tracepoint("signal_generate")
     def on_signal(info: u64, task: KernelObject) -> None:
-        if info > SPECIAL and cast("struct kernel_siginfo", info).si_code in (SI_USER, SI_TKILL):
+        if info == SEND_SIG_PRIV:
+            return
+        if info == SEND_SIG_NOINFO or cast("struct kernel_siginfo", info).si_code in (SI_USER, SI_TKILL):
             sent[get_current_pid_tgid()] = task.comm
 
     def wanted(target: int, number: int, result: int) -> bool:
