@@ -266,21 +266,25 @@ class IntervalCounts:
         self._interval = interval
         self._keys: dict[str, _Key] = {}
         self._read = _Columns(interval, cycle((2,)))
-        self._began = self._ended = self._passed = 0
+        self._began = self._ended = 0
 
     def add(self, time: int, histograms: Iterable[Histogram]) -> None:
         """Count the histograms of the interval that ended so many nanoseconds after the beginning."""
         if not self._interval:
             self._interval = self._read.width = max(time, 1)
         if time > self._ended:
-            passed = (time + self._interval // 20) // self._interval
             # It is read when its end has passed, which may be long ago; the last one also before.
-            self._began = (passed - 1 if passed > self._passed else passed) * self._interval
-            self._ended, self._passed = time, passed
+            passed, before = self._passed(time), self._passed(self._ended)
+            self._began = (passed - 1 if passed > before else passed) * self._interval
+            self._ended = time
             self._read.at(self._began)[0] = 1
         for histogram in histograms:
             if histogram.total:
                 self._key(histogram).add(self._began, histogram)
+
+    def _passed(self, time: int) -> int:
+        """How many intervals have ended by a time, which may be a little early."""
+        return (time + self._interval // 20) // self._interval
 
     def _key(self, histogram: Histogram) -> _Key:
         named = {name: value for name, value in histogram.labels.items() if name not in MEASURED}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from xml.etree import ElementTree as ET
 
 from pyebpf.output.stacks import SLOT, Stack
 from pyebpf.output.subsecond import MOST_COLUMNS, subsecond_heat_map, subsecond_page
 from pyebpf.recording.entries import Frame
+from tests.support.browser import Browser
 from tests.support.needs import needs
 
 SECOND = 10**9
@@ -75,13 +75,14 @@ def test_the_page_has_the_data():
 
 
 def in_chromium(page, folder):
-    """A page's elements after its script has run."""
+    """A page's elements after its script has run, without a word on the console."""
     needs("browser:chromium")
     path = folder / "map.html"
     path.write_text(page)
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile"]
-    command += ["--dump-dom", path.as_uri()]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    with Browser(folder) as browser:
+        browser.open(path.as_uri())
+        assert browser.errors == []
+        return browser.run("document.documentElement.outerHTML")
 
 
 def test_in_a_browser(tmp_path):
