@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.intrinsics.stacks import (
         kstack as kstack,
         ustack as ustack,
+        ustack_of as ustack_of,
     )
     from pyebpf.builder.intrinsics.task import (
         comm as comm,
@@ -234,7 +235,7 @@ _MODULES = {
     ),
     "builder.intrinsics.seq_file": ("emit",),
     "builder.intrinsics.kfuncs": ("kfunc",),
-    "builder.intrinsics.stacks": ("kstack", "ustack"),
+    "builder.intrinsics.stacks": ("kstack", "ustack", "ustack_of"),
     "builder.intrinsics.task": (
         "comm",
         "cpu",
@@ -442,6 +443,7 @@ __all__ = [
     "user",
     "user_string",
     "ustack",
+    "ustack_of",
 ]
 
 

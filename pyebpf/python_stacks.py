@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from pyebpf import Struct, pid, tid, u8, u32, u64, user
 from pyebpf.elf.budget import Room
+from pyebpf.symbols.mappings import running_program
 from pyebpf.symbols.python import ROOM, PythonCall, PythonFunctions, Pythons, read_memory, with_python
 from pyebpf.tool import flag
 
@@ -158,7 +159,7 @@ class PythonStacks:
 
     def _look_at_processes(self) -> None:
         living = self._pids or sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
-        programs = {process: program for process in living if (program := _program_of(process)) is not None}
+        programs = {process: program for process in living if (program := running_program(process)) is not None}
         self._programs = {process: seen for process, seen in self._programs.items() if programs.get(process) == seen}
         until = time.monotonic() + _SECONDS
         for process in programs.keys() - self._programs.keys():
@@ -212,19 +213,6 @@ def python_option() -> Any:
 def python_stacks_for(bpf: BPF, options: Any) -> PythonStacks | None:
     """Those of a tool, if its options ask for Python's functions and for stacks of processes."""
     return PythonStacks(bpf, options.pid) if options.python and options.with_user else None
-
-
-def _program_of(process: int) -> tuple[bytes, bytes] | None:
-    """Tell the program that a process runs by its start, and by its stack, which exec(2) places at random.
-
-    None if the process has ended, or is a kernel thread.
-    """
-    try:
-        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return None
-    start, stack = fields[22 - 3], fields[28 - 3]  # proc_pid_stat(5) counts from 1; two are before the parenthesis
-    return None if stack == b"0" else (start, stack)
 
 
 def _memory_of(process: int) -> Callable[[int, int], bytes]:

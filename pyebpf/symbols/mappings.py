@@ -14,6 +14,10 @@ _LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+:[0-9a-f
 _NEWLINE = "\\012"
 
 
+#: How the kernel's own code in a process is called, and its largest size.
+VDSO, _MAX_VDSO = "[vdso]", 1 << 20
+
+
 class Mapping(NamedTuple):
     """Code at `start` to `end`, which lies in a file from `offset`.
 
@@ -58,3 +62,24 @@ def parse_mappings(text: str) -> tuple[Mapping, ...]:
         name = (path.removesuffix(_DELETED) if deleted else path).replace(_NEWLINE, "\n")
         found.append(Mapping(int(start, 16), int(end, 16), int(offset, 16), device, int(inode), name, deleted))
     return tuple(found)
+
+
+def read_vdso(pid: int, mapping: Mapping) -> bytes:
+    """The ELF file that the kernel has mapped into a living process as `VDSO`. Raises OSError."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(mapping.start)
+        return memory.read(min(mapping.end - mapping.start, _MAX_VDSO))
+
+
+def running_program(pid: int) -> tuple[bytes, bytes] | None:
+    """Tell the program that a process runs by its start, and by its stack, which exec(2) places at random.
+
+    None if the process has ended, or is a kernel thread.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    start, stack = fields[22 - 3], fields[28 - 3]  # proc_pid_stat(5) counts from 1; two are before the parenthesis
+    return None if stack == b"0" else (start, stack)

@@ -14,7 +14,7 @@ from pyebpf.errors import PyebpfError
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.frame import Frame
-from pyebpf.symbols.mappings import Mapping, read_mappings
+from pyebpf.symbols.mappings import VDSO, Mapping, read_mappings, read_vdso
 from pyebpf.symbols.perf_map import PerfMap
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from pyebpf.elf.symbol_table import SymbolTable
 
-_VDSO = "[vdso]"
-_LARGEST_VDSO, _MAX_VDSOS = 1 << 20, 64
+_MAX_VDSOS = 64
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it
 _MAX_PROCESSES = 16_384
 _LOOK_AGAIN = 1.0  # seconds
@@ -72,7 +71,7 @@ class _Modules:
 
     def get(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
         """The file of a mapping of the living process `pid`; `namespace` is "" where it has our view of files."""
-        if mapping.path == _VDSO:
+        if mapping.path == VDSO:
             return self._read_vdso(pid, mapping)
         if not mapping.is_file:
             return None
@@ -154,13 +153,11 @@ class _Modules:
 
     def _read_vdso(self, pid: int, mapping: Mapping) -> _Module | None:
         try:
-            with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-                memory.seek(mapping.start)
-                data = memory.read(min(mapping.end - mapping.start, _LARGEST_VDSO))
+            data = read_vdso(pid, mapping)
             if data not in self._vdso:
                 if len(self._vdso) >= _MAX_VDSOS:
                     return None
-                self._vdso[data] = _Module(ElfSymbols.from_bytes(data, _VDSO), "", "")
+                self._vdso[data] = _Module(ElfSymbols.from_bytes(data, VDSO), "", "")
         except (OSError, PyebpfError):
             return None
         return self._vdso[data]

@@ -23,7 +23,10 @@ from pyebpf.builder.intrinsics.tracer_frames import own_frames
 from pyebpf.builder.loops import opaque_zero, range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join
+from pyebpf.builder.values.arrays import Array
+from pyebpf.builder.values.entity import describe
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import OnlyInProbe
 from pyebpf.specs import MapSpec
@@ -33,9 +36,10 @@ from pyebpf.uapi.flags import BPF_F_NO_PREALLOC, BPF_F_USER_STACK, BPF_NOEXIST
 from pyebpf.uapi.helper_ids import GET_STACK, MAP_LOOKUP_ELEM, MAP_UPDATE_ELEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
     from pyebpf.target import Target
 
@@ -154,17 +158,60 @@ def _stack(name: str, flags: int) -> Callable[..., Int]:
         with b.else_():
             # There is no such stack, as of a kernel thread in user space, and nothing is lost.
             b.write(answer, b.const(-EFAULT))
-        b.store(buffer, _BUSY, b.const(0), 8)
-        b.jump(end)
-        b.start(unclaimed)
-        count_drop(p, NO_MEMORY, CLASSES[0].map)
-        b.jump(end)
-        b.start(end)
-        found = b.read_final(answer)
-        b.assume_bounds(found, -4095, (1 << 31) - 1)
-        return Int(found, S64)
+        return _given_back(p, buffer, answer, unclaimed, end)
 
     return build
+
+
+def _given_back(p: ProgramBuilder, buffer: ir.Value, answer: Variable, unclaimed: Join, end: Join) -> Int:
+    """Give the buffer back; the answer, MISSED if there was no buffer."""
+    b = p.b
+    b.store(buffer, _BUSY, b.const(0), 8)
+    b.jump(end)
+    b.start(unclaimed)
+    count_drop(p, NO_MEMORY, CLASSES[0].map)
+    b.jump(end)
+    b.start(end)
+    found = b.read_final(answer)
+    b.assume_bounds(found, -4095, (1 << 31) - 1)
+    return Int(found, S64)
+
+
+def _ustack_of(p: ProgramBuilder, frames: object, count: object) -> Int:
+    what = "ustack_of()"
+    if not isinstance(frames, Array) or frames.type.element != U64 or frames.type.length > DEPTH:
+        p.fail(f"{what} takes an array of at most {DEPTH} u64 and how many of them are frames, not {describe(frames)}")
+    if p.program_type not in _KINDS:
+        p.fail(f"{what} is for tracing: {p.program_type_name} programs have no call stack")
+    frames.check(p)
+    b = p.b
+    kept = b.variable(hint="count")
+    given = to_int(p, count).value
+    b.write(kept, given)
+    with b.if_(Compare(Relation.UGT, given, b.const(frames.type.length))):
+        b.write(kept, b.const(frames.type.length))
+    number = b.read_final(kept)
+    b.assume_bounds(number, 0, frames.type.length)
+    answer = b.variable(hint="ustack_of")
+    b.write(answer, b.const(MISSED))
+    unclaimed, end = Join("no buffer"), Join("stack")
+    buffer = _claim(p, unclaimed)
+    with b.if_(Compare(Relation.EQ, number, b.const(0))):
+        b.write(answer, b.const(-EFAULT))
+    with b.else_():
+        tell_process(p)
+        value = b.emit(Op.OFFSET, buffer, b.const(_VALUE))
+        start = frames.lvalue.exact(p)
+        with range_loop(p, 0, frames.type.length, 1, []) as (copied, index):
+            with b.if_(Compare(Relation.SGE, index.value, number)):
+                b.break_(copied)
+            distance = b.binary(Op.SHL, index.value, b.const(3))
+            b.store(b.emit(Op.OFFSET, value, distance), _WORD, b.load(b.emit(Op.OFFSET, start, distance), 0, 8), 8)
+        last = b.emit(Op.OFFSET, value, b.binary(Op.SHL, number, b.const(3)))
+        for further in range(1, _GROUP):
+            b.store(last, further * _WORD, b.const(0), 8)
+        b.write(answer, _kept(p, value, number))
+    return _given_back(p, buffer, answer, unclaimed, end)
 
 
 def _claim(p: ProgramBuilder, unclaimed: Join) -> ir.Value:
@@ -351,5 +398,15 @@ def ustack(depth: int = DEPTH, *, skip: int = 0) -> int:
     """Number of the current call stack in user space, as `kstack` has them; negative if it has none.
 
     The kernel follows frame pointers, which programs may have been built without: then it ends early.
+    """
+    raise OnlyInProbe
+
+
+@intrinsic(_ustack_of)
+def ustack_of(frames: Sequence[int], count: int) -> int:
+    """Number of a call stack in user space that the probe has found itself: `count` addresses, the innermost first.
+
+    Kept as those of `ustack`: what is equal has one number, and `bpf.stacks` has the frames. `frames`: an array of at
+    most 127 u64; a `count` that is larger is taken for its length. Negative if there is no frame.
     """
     raise OnlyInProbe

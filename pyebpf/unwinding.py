@@ -1,0 +1,367 @@
+"""`Unwinder`: call stacks of programs without frame pointers, walked by the probe with the rules of `.eh_frame`.
+
+    from pyebpf.unwinding import Unwinder
+
+    unwinder = Unwinder(bpf)
+
+    @bpf.sample(frequency=99)
+    def on_sample() -> None:
+        counts[Place(pid=pid(), user=unwinder.ustack())] += 1
+
+    with bpf:
+        while not stop.wait(unwinder.look()):
+            pass
+
+`look` reads the rules of the files that processes have mapped, of those processes that events came from. Till then, and
+where a file has none, as for code that a JIT compiler made, the walk follows frame pointers.
+"""
+
+from __future__ import annotations
+
+import struct as structs
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from pyebpf import Struct, cast, helpers, pid, s16, s32, u32, u64, user, ustack, ustack_of
+from pyebpf.builder.intrinsics.stacks import DEPTH
+from pyebpf.elf.call_frames import (
+    CFA_IN_MEMORY,
+    CFA_OF_FP,
+    CFA_OF_PLT,
+    FP_AT_CFA,
+    FP_AT_FP,
+    FP_AT_SP,
+    OUTERMOST,
+    RA_AT_SP,
+    SIGNAL,
+    UNKNOWN,
+)
+from pyebpf.symbols.frame_rules import FrameRules
+from pyebpf.symbols.mappings import read_mappings, running_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyebpf import BPF
+
+__all__ = ["Unwinder"]
+
+#: Rows of all files, 16 bytes each, mappings of all processes, 32 bytes each, and processes.
+ROWS, PLACES, PROCESSES = 1 << 21, 1 << 16, 4096
+#: Steps of a search among them.
+_ROW_STEPS, _PLACE_STEPS = 22, 13
+_MAX_PLACES = 1 << (_PLACE_STEPS - 1)  # of one process
+#: Seconds: of a look, before it returns; until the next, and if there is more to read; for `pids` before attaching.
+_SLICE, _PAUSE, _SOON, _SECONDS = 0.2, 0.5, 0.01, 5.0
+_AGAIN = 1.0  # seconds until a process that has code elsewhere is looked at again
+
+
+class Row(Struct):
+    """`pyebpf.elf.call_frames.Row`, as a file has them; `start` counts from where the file is mapped."""
+
+    start: u32
+    cfa: s32
+    fp: s16
+    ra: s16
+    rules: u32
+
+
+class Place(Struct):
+    """Code of a process that lies in a file: `bias` is what its addresses are above the file's; and the file's rows."""
+
+    start: u64
+    end: u64
+    bias: u64
+    first: u32
+    count: u32
+
+
+class Space(Struct):
+    """The places of a process, by address."""
+
+    first: u32
+    count: u32
+
+
+class Registers(Struct):
+    """Those of a frame, and those of its caller once it was found."""
+
+    ip: u64
+    sp: u64
+    fp: u64
+    called: u64
+
+
+_PLACE = structs.Struct("=QQQII")
+
+
+class Frames(Struct):
+    """A stack as far as it was walked."""
+
+    addresses: u64[DEPTH]
+
+
+class Unwinder:
+    """Stacks of the processes that events come from, by the rules of their files.
+
+    Those of `pids` are read before the probes are attached, all others at a `look` after their first event.
+    """
+
+    def __init__(self, bpf: BPF, pids: Sequence[int] = ()) -> None:
+        self._rows = bpf.array(Row, size=ROWS, mappable=True, name="unwind_rows")
+        self._places = bpf.array(Place, size=PLACES, mappable=True, name="unwind_places")
+        self._spaces = bpf.hash(key=u32, value=Space, size=PROCESSES, name="unwind_spaces")
+        self._wanted = bpf.hash(key=u32, value=u64, size=PROCESSES, name="unwind_wanted")
+        rows, places = self._rows, self._places
+
+        # The verifier looks at each of these once, and not in each iteration of the loop over frames.
+        @bpf.replaceable
+        def find_place(first: u32, count: u32, address: u64) -> u32:
+            return _last_from(places, _PLACE_STEPS, first, count, address)
+
+        @bpf.replaceable
+        def find_row(first: u32, count: u32, address: u64) -> u32:
+            return _last_from(rows, _ROW_STEPS, first, count, address)
+
+        self._find_place, self._find_row = find_place, find_row
+        self._pids = pids
+        self._rules, self._room = FrameRules(), _Room(PLACES)
+        self._memory: memoryview | None = None
+        self._known: dict[int, _Known] = {}
+        self._queue: dict[int, Iterator[None]] = {}
+        earlier = bpf.before_attaching
+
+        def begin() -> None:
+            if earlier is not None:
+                earlier()
+            self._begin()
+
+        bpf.before_attaching = begin
+        _OF[bpf] = self
+
+    @property
+    def given_up(self) -> dict[str, str]:
+        """Files whose rules are not read, since that would take too much, with the reasons."""
+        return self._rules.given_up
+
+    def ustack(self) -> int:
+        """In a probe: the number of the current stack in user space, as `pyebpf.ustack` gives it."""
+        space = self._spaces.get(pid())
+        if space is None:
+            self._wanted[pid()] = 1
+            return ustack()
+        if space.count == 0:
+            return ustack()
+        kernel = cast("struct pt_regs", helpers.task_pt_regs(helpers.get_current_task_btf()))
+        frames = Frames(addresses=(0,) * DEPTH)
+        now = Registers(ip=kernel.ip, sp=kernel.sp, fp=kernel.bp, called=0)
+        count = 0
+        for index in range(DEPTH):
+            frames.addresses[index] = now.ip
+            count = index + 1
+            if not self._step(space, now):
+                break
+        return ustack_of(frames.addresses, count)
+
+    def _step(self, space: Space, now: Registers) -> bool:
+        """In a probe: go on to the caller; False if there is none, or its registers are not known."""
+        address = now.ip - now.called
+        place = self._place(space, address)
+        if place is None:
+            self._wanted[pid()] = 1
+            return self._by_frame_pointer(now)
+        row = self._row(place, address - place.bias)
+        if row is None or row.rules & UNKNOWN:
+            return self._by_frame_pointer(now)
+        rules = row.rules
+        if rules & OUTERMOST:
+            return False
+        cfa: u64 = now.sp
+        if rules & CFA_OF_FP:
+            cfa = now.fp
+        cfa += row.cfa
+        if rules & CFA_OF_PLT:
+            cfa = now.sp + (16 if now.ip & 15 >= 11 else 8)
+        if rules & CFA_IN_MEMORY:
+            cfa = user(cfa, u64)[0]
+        saved: u64 = cfa
+        if rules & RA_AT_SP:
+            saved = now.sp
+        ip = user(saved + row.ra, u64)[0]
+        if rules & FP_AT_CFA:
+            now.fp = user(cfa + row.fp, u64)[0]
+        elif rules & FP_AT_SP:
+            now.fp = user(now.sp + row.fp, u64)[0]
+        elif rules & FP_AT_FP:
+            now.fp = user(now.fp + row.fp, u64)[0]
+        # The stack grows down: a caller's is above. A signal may have another stack.
+        if ip == 0 or (cfa <= now.sp and not rules & SIGNAL):
+            return False
+        now.ip = ip
+        now.sp = cfa
+        now.called = 0 if rules & SIGNAL else 1
+        return True
+
+    def _by_frame_pointer(self, now: Registers) -> bool:
+        """In a probe: go on to the caller that the frame pointer leads to."""
+        fp = now.fp
+        if fp < now.sp:
+            return False
+        ip = user(fp + 8, u64)[0]
+        if ip == 0:
+            return False
+        now.fp = user(fp, u64)[0]
+        now.sp = fp + 16
+        now.ip = ip
+        now.called = 1
+        return True
+
+    def _place(self, space: Space, address: int) -> Any:
+        """In a probe: the place that an address lies in; None if it lies in none."""
+        found = self._places.get(self._find_place(space.first, space.count, address))
+        if found is None or address < found.start or address >= found.end:
+            return None
+        return found
+
+    def _row(self, place: Place, address: int) -> Any:
+        """In a probe: the row of an address of a file; None if there is none."""
+        return self._rows.get(self._find_row(place.first, place.count, address))
+
+    # The files of processes ----------------------------------------------------------------------------------------
+
+    def look(self) -> float:
+        """Read the rules of the files of processes that events came from; in how many seconds to look again."""
+        until = time.monotonic() + _SLICE
+        self._forget_ended()
+        for process in self._wanted:
+            self._want(process)
+        while self._queue:
+            process, reading = next(iter(self._queue.items()))
+            for _ in reading:
+                if time.monotonic() > until:
+                    return _SOON
+            del self._queue[process]
+        return _PAUSE
+
+    def _begin(self) -> None:
+        self._rules.use(self._rows.window().memory)
+        self._memory = self._places.window().memory
+        until = time.monotonic() + _SECONDS
+        for process in self._pids:
+            self._want(process)
+        while self._queue and time.monotonic() < until:
+            self.look()
+
+    def _want(self, process: int) -> None:
+        """Read the rules of a process next, unless that was done a moment ago."""
+        self._wanted.pop(process, None)
+        known = self._known.get(process)
+        program = running_program(process)
+        if known is not None and known.program == program and time.monotonic() - known.looked < _AGAIN:
+            return
+        if process not in self._queue and len(self._queue) < PROCESSES:
+            self._queue[process] = self._learn(process, program)
+
+    def _learn(self, process: int, program: tuple[bytes, bytes] | None) -> Iterator[None]:
+        """Have the probe know where the code of a process is."""
+        try:
+            mappings = () if program is None else read_mappings(process)
+        except (OSError, ValueError):
+            mappings = ()
+        places = []
+        for mapping in mappings:
+            rules = yield from self._rules.of(process, mapping)
+            bias = rules.bias(mapping)
+            if bias is not None and rules.count and len(places) < _MAX_PLACES:
+                places.append(_PLACE.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.count))
+        first = self._room.take(len(places))
+        if first is None:
+            self.given_up.setdefault("", f"no room is left for the mappings of process {process}, {PLACES} of all")
+            return
+        assert self._memory is not None
+        self._memory[first * _PLACE.size : (first + len(places)) * _PLACE.size] = b"".join(places)
+        if process not in self._known and len(self._known) >= PROCESSES:
+            self._room.give_back(first, len(places))
+            return
+        self._spaces[process] = Space(first=first, count=len(places))
+        self._let_go(process)
+        self._known[process] = _Known(program, first, len(places), time.monotonic())
+
+    def _forget_ended(self) -> None:
+        self._room.settle()
+        for process, known in list(self._known.items()):
+            if running_program(process) != known.program:
+                self._spaces.pop(process, None)
+                self._let_go(process)
+
+    def _let_go(self, process: int) -> None:
+        known = self._known.pop(process, None)
+        if known is not None:
+            self._room.give_back(known.first, known.count)
+
+
+class _Known(NamedTuple):
+    """A process that the probe knows: what it ran, its places, and when it was looked at."""
+
+    program: tuple[bytes, bytes] | None
+    first: int
+    count: int
+    looked: float
+
+
+class _Room:
+    """Ranges of entries of an array. What was given back is taken again only after `settle`: a probe may be there."""
+
+    def __init__(self, size: int) -> None:
+        self._free = [(0, size)]
+        self._leaving: list[tuple[int, int]] = []
+
+    def take(self, count: int) -> int | None:
+        """The first of so many entries; None if they are not there."""
+        for index, (first, size) in enumerate(self._free):
+            if size >= count:
+                self._free[index] = (first + count, size - count)
+                return first
+        return None
+
+    def give_back(self, first: int, count: int) -> None:
+        """Return entries."""
+        self._leaving.append((first, count))
+
+    def settle(self) -> None:
+        """Have what was given back, and join what lies side by side."""
+        joined: list[tuple[int, int]] = []
+        for first, size in sorted([*self._free, *self._leaving]):
+            if joined and sum(joined[-1]) == first:
+                joined[-1] = (joined[-1][0], joined[-1][1] + size)
+            elif size:
+                joined.append((first, size))
+        self._free, self._leaving = joined, []
+
+
+def _last_from(table: Any, steps: int, first: int, count: int, address: int) -> int:
+    """In a probe: of `count` entries from `first` on, the last that starts at an address or before it."""
+    low: u32 = first
+    high: u32 = first + count
+    for _ in range(steps):
+        if high - low <= 1:
+            break
+        middle: u32 = (low + high) >> 1
+        at = table.get(middle)
+        if at is None:
+            break
+        if at.start <= address:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+#: Those of tracers that have one.
+_OF: WeakKeyDictionary[BPF, Unwinder] = WeakKeyDictionary()
+
+
+def unwinder_of(bpf: BPF) -> Unwinder | None:
+    """The unwinder of a tracer; None if it has none."""
+    return _OF.get(bpf)
