@@ -210,11 +210,6 @@ def python_option() -> Any:
     return flag("--python", help="show Python's functions, of processes that run CPython 3.11 to 3.14")
 
 
-def python_stacks_for(bpf: BPF, options: Any) -> PythonStacks | None:
-    """Those of a tool, if its options ask for Python's functions and for stacks of processes."""
-    return PythonStacks(bpf, options.pid) if options.python and options.with_user else None
-
-
 def _memory_of(process: int) -> Callable[[int, int], bytes]:
     return lambda address, size: read_memory(process, address, size)
 

@@ -23,7 +23,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pyebpf import Struct, cast, helpers, pid, s16, s32, u32, u64, user, ustack, ustack_of
+from pyebpf import BPF, Struct, array, cast, field, has_field, helpers, pid, s16, s32, u32, u64, user, ustack, ustack_of
 from pyebpf.builder.intrinsics.stacks import DEPTH
 from pyebpf.elf.call_frames import (
     CFA_IN_MEMORY,
@@ -34,6 +34,7 @@ from pyebpf.elf.call_frames import (
     FP_AT_SP,
     OUTERMOST,
     RA_AT_SP,
+    RA_IN_REGISTER,
     SIGNAL,
     UNKNOWN,
 )
@@ -43,7 +44,6 @@ from pyebpf.symbols.mappings import read_mappings, running_program
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyebpf import BPF
 
 __all__ = ["Unwinder"]
 
@@ -51,6 +51,7 @@ __all__ = ["Unwinder"]
 ROWS, PLACES, PROCESSES = 1 << 21, 1 << 16, 4096
 #: Steps of a search among them.
 _ROW_STEPS, _PLACE_STEPS = 22, 13
+_ADDRESS = (1 << 48) - 1
 _MAX_PLACES = 1 << (_PLACE_STEPS - 1)  # of one process
 #: Seconds: of a look, before it returns; until the next, and if there is more to read; for `pids` before attaching.
 _SLICE, _PAUSE, _SOON, _SECONDS = 0.2, 0.5, 0.01, 5.0
@@ -85,11 +86,15 @@ class Space(Struct):
 
 
 class Registers(Struct):
-    """Those of a frame, and those of its caller once it was found."""
+    """Those of a frame: `link` is arm64's register for the return address, where nobody has been called yet.
+
+    `called` is 1 in a frame that is waiting for the return of a call: its instruction is the one before `ip`.
+    """
 
     ip: u64
     sp: u64
     fp: u64
+    link: u64
     called: u64
 
 
@@ -99,7 +104,7 @@ _PLACE = structs.Struct("=QQQII")
 class Frames(Struct):
     """A stack as far as it was walked."""
 
-    addresses: u64[DEPTH]
+    addresses: list[int] = field(array(u64, DEPTH), default=[0] * DEPTH)
 
 
 class Unwinder:
@@ -149,17 +154,20 @@ class Unwinder:
         """In a probe: the number of the current stack in user space, as `pyebpf.ustack` gives it."""
         space = self._spaces.get(pid())
         if space is None:
-            self._wanted[pid()] = 1
+            self._wanted[pid()] += 1
             return ustack()
         if space.count == 0:
             return ustack()
         kernel = cast("struct pt_regs", helpers.task_pt_regs(helpers.get_current_task_btf()))
-        frames = Frames(addresses=(0,) * DEPTH)
-        now = Registers(ip=kernel.ip, sp=kernel.sp, fp=kernel.bp, called=0)
+        frames = Frames()
+        if has_field("struct pt_regs", "pstate"):
+            now = Registers(ip=kernel.pc, sp=kernel.sp, fp=kernel.regs[29], link=kernel.regs[30], called=0)
+        else:
+            now = Registers(ip=kernel.ip, sp=kernel.sp, fp=kernel.bp, link=0, called=0)
         count = 0
-        for index in range(DEPTH):
-            frames.addresses[index] = now.ip
-            count = index + 1
+        while 0 <= count < DEPTH:
+            frames.addresses[count] = now.ip
+            count += 1
             if not self._step(space, now):
                 break
         return ustack_of(frames.addresses, count)
@@ -168,10 +176,11 @@ class Unwinder:
         """In a probe: go on to the caller; False if there is none, or its registers are not known."""
         address = now.ip - now.called
         place = self._place(space, address)
-        if place is None:
-            self._wanted[pid()] = 1
-            return self._by_frame_pointer(now)
-        row = self._row(place, address - place.bias)
+        row = None
+        if place is not None:
+            row = self._rows.get(self._find_row(place.first, place.count, address - place.bias))
+        else:
+            self._wanted[pid()] += 1
         if row is None or row.rules & UNKNOWN:
             return self._by_frame_pointer(now)
         rules = row.rules
@@ -188,20 +197,20 @@ class Unwinder:
         saved: u64 = cfa
         if rules & RA_AT_SP:
             saved = now.sp
-        ip = user(saved + row.ra, u64)[0]
+        ip: u64 = now.link
+        if not rules & RA_IN_REGISTER:
+            ip = user(saved + row.ra, u64)[0]
         if rules & FP_AT_CFA:
             now.fp = user(cfa + row.fp, u64)[0]
         elif rules & FP_AT_SP:
             now.fp = user(now.sp + row.fp, u64)[0]
         elif rules & FP_AT_FP:
             now.fp = user(now.fp + row.fp, u64)[0]
-        # The stack grows down: a caller's is above. A signal may have another stack.
-        if ip == 0 or (cfa <= now.sp and not rules & SIGNAL):
+        # The stack grows down: a caller's is above, or the same where a function of arm64 has none. A signal may have
+        # another.
+        if cfa < now.sp and not rules & SIGNAL:
             return False
-        now.ip = ip
-        now.sp = cfa
-        now.called = 0 if rules & SIGNAL else 1
-        return True
+        return self._goes_on(now, ip, cfa, 0 if rules & SIGNAL else 1)
 
     def _by_frame_pointer(self, now: Registers) -> bool:
         """In a probe: go on to the caller that the frame pointer leads to."""
@@ -209,13 +218,17 @@ class Unwinder:
         if fp < now.sp:
             return False
         ip = user(fp + 8, u64)[0]
-        if ip == 0:
-            return False
         now.fp = user(fp, u64)[0]
-        now.sp = fp + 16
-        now.ip = ip
-        now.called = 1
-        return True
+        return self._goes_on(now, ip, fp + 16, 1)
+
+    def _goes_on(self, now: Registers, ip: int, sp: int, called: int) -> bool:
+        """In a probe: go on to a caller; False if there is none."""
+        # arm64 may sign return addresses, in the bits above those of any address of a process.
+        now.ip = ip & _ADDRESS
+        now.sp = sp
+        now.link = 0
+        now.called = called
+        return now.ip != 0
 
     def _place(self, space: Space, address: int) -> Any:
         """In a probe: the place that an address lies in; None if it lies in none."""
@@ -224,17 +237,14 @@ class Unwinder:
             return None
         return found
 
-    def _row(self, place: Place, address: int) -> Any:
-        """In a probe: the row of an address of a file; None if there is none."""
-        return self._rows.get(self._find_row(place.first, place.count, address))
-
     # The files of processes ----------------------------------------------------------------------------------------
 
     def look(self) -> float:
         """Read the rules of the files of processes that events came from; in how many seconds to look again."""
         until = time.monotonic() + _SLICE
         self._forget_ended()
-        for process in self._wanted:
+        # Those that most events came from first.
+        for process, _ in sorted(self._wanted.items(), key=lambda item: -item[1]):
             self._want(process)
         while self._queue:
             process, reading = next(iter(self._queue.items()))
@@ -269,12 +279,12 @@ class Unwinder:
             mappings = () if program is None else read_mappings(process)
         except (OSError, ValueError):
             mappings = ()
-        places = []
+        places: list[bytes] = []
         for mapping in mappings:
             rules = yield from self._rules.of(process, mapping)
             bias = rules.bias(mapping)
-            if bias is not None and rules.count and len(places) < _MAX_PLACES:
-                places.append(_PLACE.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.count))
+            if bias is not None and rules.size and len(places) < _MAX_PLACES:
+                places.append(_PLACE.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size))
         first = self._room.take(len(places))
         if first is None:
             self.given_up.setdefault("", f"no room is left for the mappings of process {process}, {PLACES} of all")
@@ -298,7 +308,7 @@ class Unwinder:
     def _let_go(self, process: int) -> None:
         known = self._known.pop(process, None)
         if known is not None:
-            self._room.give_back(known.first, known.count)
+            self._room.give_back(known.first, known.size)
 
 
 class _Known(NamedTuple):
@@ -306,7 +316,7 @@ class _Known(NamedTuple):
 
     program: tuple[bytes, bytes] | None
     first: int
-    count: int
+    size: int
     looked: float
 
 
@@ -362,6 +372,6 @@ def _last_from(table: Any, steps: int, first: int, count: int, address: int) -> 
 _OF: WeakKeyDictionary[BPF, Unwinder] = WeakKeyDictionary()
 
 
-def unwinder_of(bpf: BPF) -> Unwinder | None:
+def unwinder_of(tracer: object) -> Unwinder | None:
     """The unwinder of a tracer; None if it has none."""
-    return _OF.get(bpf)
+    return _OF.get(tracer) if isinstance(tracer, BPF) else None

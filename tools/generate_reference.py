@@ -79,7 +79,7 @@ def packages() -> list[str]:
     """Return what has a page: each package with an `__all__`, and the public modules."""
     folders = [f"pyebpf.{path.parent.name}" for path in ROOT.glob("pyebpf/*/__init__.py")]
     found = [name for name in folders if "__all__" in source(name).defined]
-    names = ("endpoints", "errors", "filters", "in_flight", "packet", "python_stacks", "tasks")
+    names = ("endpoints", "errors", "filters", "in_flight", "packet", "python_stacks", "tasks", "unwinding")
     modules = [f"pyebpf.{name}" for name in names]
     return sorted(["pyebpf", *modules, *found])
 

@@ -1,4 +1,4 @@
-"""Programs and libraries: headers, symbols with versions, notes."""
+"""Programs and libraries: headers, symbols with versions, notes, rules of call frames."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyebpf.elf.call_frames import call_frames
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import PyebpfError
@@ -52,6 +53,7 @@ def target(data: bytes) -> None:
     _ask(lambda: symbols.extend(symbol.name for symbol in elf.symbols()))
     _ask(lambda: usdt_probes(elf))
     _ask(elf.table)
+    _ask(lambda: list(call_frames(elf)))
     _ask(lambda: elf.build_id)
     _ask(lambda: elf.debug_link)
     for name in [*symbols[:10], "f", "f@V1", "f@@V2", "one+1", "0x1000", "[a-z]*"]:

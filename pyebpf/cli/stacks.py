@@ -15,9 +15,10 @@ from pyebpf.output.escape import visible
 from pyebpf.output.stack_files import STACK_FILES, Recording
 from pyebpf.output.stacks import fold, write_stacks
 from pyebpf.tool import StackTool
+from pyebpf.unwinding import unwinder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyebpf.cli.drops import Drops
     from pyebpf.cli.parser import Common
@@ -119,9 +120,12 @@ def _print(
         note(f"No stacks were seen; {tool.unseen}")
     else:
         output_stacks(stacks, common, sink, time=recorder.stamps.iso(end), recording=recording)
-    told = cut_note(stacks, tool.unit)
+    unwinder = unwinder_of(tracer)
+    told = cut_note(stacks, tool.unit, unwound=unwinder is not None)
     if told:
         note(told)
+    if unwinder is not None and unwinder.given_up:
+        note(f"stacks follow frame pointers in a file: {_first_of(unwinder.given_up)}")
 
 
 def output_stacks(stacks: Sequence[Stack], common: Common, sink: Sink, *, time: str, recording: Recording) -> None:
@@ -144,5 +148,9 @@ def say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
         note(f"functions of the kernel have no names: {tracer.stacks.hidden}")
     given_up = dict(tracer.stacks.given_up)
     if given_up:
-        more = f", and so for others: {len(given_up) - 1}" if len(given_up) > 1 else ""
-        note(f"functions of a file have no names: {visible(next(iter(given_up.values())))}{more}")
+        note(f"functions of a file have no names: {_first_of(given_up)}")
+
+
+def _first_of(reasons: Mapping[str, str]) -> str:
+    more = f", and so for others: {len(reasons) - 1}" if len(reasons) > 1 else ""
+    return f"{visible(next(iter(reasons.values())))}{more}"

@@ -7,13 +7,14 @@ stack pointer, the frame pointer and the return address. A `Row` holds from its 
 
 from __future__ import annotations
 
-from struct import Struct, error as StructError, unpack_from
-from typing import TYPE_CHECKING, NamedTuple
+import struct
+from struct import Struct, unpack_from
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pyebpf.elf.headers import ElfHeaders
 
@@ -40,6 +41,7 @@ _X86_64 = 62
 
 _MAX_ROWS = 1 << 21
 _MAX_DEPTH, _MAX_INSTRUCTIONS = 64, 1 << 16  # of saved states, and of one function's
+_PADDING = 16  # bytes between functions at most, which nobody runs, so that no row is needed for them
 _OFTEN = 256  # functions between the places where the caller may pause
 
 # Pointer encodings, DW_EH_PE_*: the low nibble is the format, the next what it is counted from.
@@ -125,7 +127,7 @@ def call_frames(elf: ElfHeaders) -> Iterator[bytes]:
     for index, function in enumerate(functions):
         if function.start < end:
             continue  # of two that overlap the first
-        if function.start > end:
+        if function.start > end + _PADDING or not index:
             piece.append(ROW.pack(end, 0, 0, 0, UNKNOWN))
             number += 1
         rows = reader.rows(function)
@@ -183,7 +185,7 @@ class _Reader:
             if common.augmented:
                 length, place = _uleb(self._data, place)
                 place += length
-        except (StructError, IndexError):
+        except (struct.error, IndexError):
             raise MalformedData(f"{self._path}: an entry of .eh_frame is cut short") from None
         # Sections that the linker left out are at 0; a row holds 32 bits of an address.
         if start <= 0 or size <= 0 or start + size >= 1 << 32 or place > end:
@@ -194,7 +196,7 @@ class _Reader:
         if place not in self._common:
             try:
                 self._common[place] = self._read_common(place)
-            except (StructError, IndexError):
+            except (struct.error, IndexError):
                 raise MalformedData(f"{self._path}: an entry of .eh_frame is cut short") from None
         return self._common[place]
 
@@ -251,25 +253,20 @@ class _Reader:
         if found is None:
             try:
                 found = self._run(function)
-            except (StructError, IndexError):
+            except (struct.error, IndexError, KeyError):
                 found = [Row(0, 0, 0, 0, UNKNOWN)]
             self._known[key] = found
         start, size = function.start, function.end - function.start
         return [Row(start + row.start, *row[1:]) for row in found if row.start < size]
 
     def _run(self, function: _Function) -> list[Row]:
-        common = function.common
-        state = _State()
+        program = _Program(self, function.common)
         if self._x86:
-            state.ra = None  # x86-64 has no register for it
-        program = _Program(self, common)
-        program.run(common.initial, state)
-        initial = state.copy()
-        program.found.clear()
-        program.place = 0
-        program.run(function.program, state, initial)
-        program.add(state)
-        return program.found
+            program.state.ra = None  # x86-64 has no register for it
+        program.run(function.common.initial)
+        program.begin()
+        program.run(function.program)
+        return program.end()
 
     def expression(self, code: bytes) -> tuple[int, int, bool] | None:
         """Register, offset and whether memory is read, of the expressions that a row can hold."""
@@ -335,33 +332,14 @@ class _Program:
         self._common = common
         self._saved: list[_State] = []
         self._outermost = False
+        self._initial = _State()
+        self.state = _State()
         self.found: list[Row] = []
         self.place = 0
 
-    def add(self, state: _State) -> None:
-        """Close the row that ends here."""
-        row = Row(self.place, *self._rule(state))
-        if self.found and self.found[-1].start == self.place:
-            self.found.pop()
-        if not self.found or self.found[-1][1:] != row[1:]:
-            self.found.append(row)
-
-    def _rule(self, state: _State) -> tuple[int, int, int, int]:
-        signal = SIGNAL if self._common.signal else 0
-        if self._outermost:
-            return 0, 0, 0, OUTERMOST
-        cfa, fp, ra = state.cfa, state.fp, state.ra
-        if cfa is None or ra is None:
-            return 0, 0, 0, UNKNOWN
-        if fp is None:
-            fp = (0, 0)  # the frame pointer is lost: callers that need it end the stack
-        if not (-1 << 31 <= cfa[1] < 1 << 31 and -1 << 15 <= fp[1] < 1 << 15 and -1 << 15 <= ra[1] < 1 << 15):
-            return 0, 0, 0, UNKNOWN
-        return cfa[1], fp[1], ra[1], cfa[0] | fp[0] | ra[0] | signal
-
-    def run(self, code: bytes, state: _State, initial: _State | None = None) -> None:
-        """Run instructions on a state."""
-        reader, alignment = self._reader, self._common.data_alignment
+    def run(self, code: bytes) -> None:
+        """Run instructions. Raises struct.error or IndexError where they are garbled."""
+        alignment, save = self._common.data_alignment, self._reader.save
         place, count = 0, 0
         while place < len(code):
             count += 1
@@ -371,87 +349,110 @@ class _Program:
             place += 1
             high, low = opcode & 0xC0, opcode & 0x3F
             if high == 0x40:  # DW_CFA_advance_loc
-                self._advance(state, low)
+                self._advance(low)
             elif high == 0x80:  # DW_CFA_offset
                 offset, place = _uleb(code, place)
-                reader.save(state, low, offset * alignment)
+                save(self.state, low, offset * alignment)
             elif high == 0xC0:  # DW_CFA_restore
-                reader.restore(state, low, initial or state)
-            elif opcode == 0x0E:  # DW_CFA_def_cfa_offset
-                offset, place = _uleb(code, place)
-                state.cfa = None if state.cfa is None else (state.cfa[0] & CFA_OF_FP, offset)
-            elif opcode == 0x0A:  # DW_CFA_remember_state
-                if len(self._saved) == _MAX_DEPTH:
-                    raise IndexError
-                self._saved.append(state.copy())
-            elif opcode == 0x0B:  # DW_CFA_restore_state
-                saved = self._saved.pop()
-                state.cfa, state.fp, state.ra = saved.cfa, saved.fp, saved.ra
+                self._restore(low)
             else:
-                place = self._rare(opcode, code, place, state, initial)
+                run, operands = _INSTRUCTIONS[opcode]
+                values = []
+                for operand in operands:
+                    value, place = operand(code, place)
+                    values.append(value)
+                run(self, *values)
 
-    def _advance(self, state: _State, delta: int) -> None:
-        self.add(state)
+    def begin(self) -> None:
+        """The instructions so far were those that functions share: what they have set is what `restore` gives back."""
+        self._initial = self.state.copy()
+        self.found.clear()
+        self.place = 0
+
+    def end(self) -> list[Row]:
+        """The rows, once the function's last one is closed."""
+        self._add()
+        return self.found
+
+    def _add(self) -> None:
+        """Close the row that ends here."""
+        row = Row(self.place, *self._rule())
+        if self.found and self.found[-1].start == self.place:
+            self.found.pop()
+        if not self.found or self.found[-1][1:] != row[1:]:
+            self.found.append(row)
+
+    def _rule(self) -> tuple[int, int, int, int]:
+        signal = SIGNAL if self._common.signal else 0
+        if self._outermost:
+            return 0, 0, 0, OUTERMOST
+        cfa, fp, ra = self.state.cfa, self.state.fp, self.state.ra
+        if cfa is None or ra is None:
+            return 0, 0, 0, UNKNOWN
+        if fp is None:
+            fp = (0, 0)  # the frame pointer is lost: callers that need it end the stack
+        if not (-1 << 31 <= cfa[1] < 1 << 31 and -1 << 15 <= fp[1] < 1 << 15 and -1 << 15 <= ra[1] < 1 << 15):
+            return 0, 0, 0, UNKNOWN
+        return cfa[1], fp[1], ra[1], cfa[0] | fp[0] | ra[0] | signal
+
+    # Instructions --------------------------------------------------------------------------------------------------
+
+    def _nothing(self, *_: object) -> None:
+        pass
+
+    def _advance(self, delta: int) -> None:
+        self._add()
         self.place += delta * self._common.code_alignment
 
-    def _rare(self, opcode: int, code: bytes, place: int, state: _State, initial: _State | None) -> int:
-        """Run one of the others; where the next one is."""
-        reader, alignment = self._reader, self._common.data_alignment
-        if opcode in {0x00, 0x2D}:  # DW_CFA_nop, DW_CFA_GNU_window_save: on arm64 the return address is signed from here
-            return place
-        if opcode in _ADVANCES:
-            form = _ADVANCES[opcode]
-            (delta,) = unpack_from(f"<{form}", code, place)
-            self._advance(state, delta)
-            return place + _ADVANCE_SIZES[form]
-        if opcode == 0x0F:  # DW_CFA_def_cfa_expression
-            size, place = _uleb(code, place)
-            state.cfa = reader.cfa_of(code[place : place + size])
-            return place + size
-        if opcode == 0x13:  # DW_CFA_def_cfa_offset_sf
-            offset, place = _sleb(code, place)
-            state.cfa = None if state.cfa is None else (state.cfa[0] & CFA_OF_FP, offset * alignment)
-            return place
-        first, place = _uleb(code, place)
-        if opcode == 0x2E:  # DW_CFA_GNU_args_size
-            return place
-        if opcode == 0x0D:  # DW_CFA_def_cfa_register
-            state.cfa = None if state.cfa is None else reader.cfa(first, state.cfa[1])
-        elif opcode == 0x06:  # DW_CFA_restore_extended
-            reader.restore(state, first, initial or state)
-        elif opcode == 0x07:  # DW_CFA_undefined
-            self._outermost = self._outermost or reader.outermost(first)
-            reader.save(state, first, None)
-        elif opcode == 0x08:  # DW_CFA_same_value
-            reader.restore(state, first, _State())
-        elif opcode in {0x10, 0x16}:  # DW_CFA_expression, DW_CFA_val_expression
-            size, place = _uleb(code, place)
-            if opcode == 0x10:
-                reader.save_at(state, first, code[place : place + size])
-            else:
-                reader.save(state, first, None)
-            place += size
-        else:
-            second, after = _sleb(code, place) if opcode in _SIGNED else _uleb(code, place)
-            place = after
-            if opcode == 0x0C:  # DW_CFA_def_cfa
-                state.cfa = reader.cfa(first, second)
-            elif opcode == 0x12:  # DW_CFA_def_cfa_sf
-                state.cfa = reader.cfa(first, second * alignment)
-            elif opcode in {0x05, 0x11}:  # DW_CFA_offset_extended, DW_CFA_offset_extended_sf
-                reader.save(state, first, second * alignment)
-            elif opcode == 0x2F:  # DW_CFA_GNU_negative_offset_extended
-                reader.save(state, first, -second * alignment)
-            elif opcode in {0x09, 0x14, 0x15}:  # DW_CFA_register, DW_CFA_val_offset, DW_CFA_val_offset_sf
-                reader.save(state, first, None)
-            else:
-                raise IndexError
-        return place
+    def _def_cfa(self, register: int, offset: int) -> None:
+        self.state.cfa = self._reader.cfa(register, offset)
 
+    def _def_cfa_sf(self, register: int, offset: int) -> None:
+        self._def_cfa(register, offset * self._common.data_alignment)
 
-_ADVANCES = {0x02: "B", 0x03: "H", 0x04: "I"}  # DW_CFA_advance_loc1, 2, 4
-_ADVANCE_SIZES = {"B": 1, "H": 2, "I": 4}
-_SIGNED = frozenset((0x11, 0x12, 0x15))
+    def _def_cfa_register(self, register: int) -> None:
+        cfa = self.state.cfa
+        self.state.cfa = None if cfa is None else self._reader.cfa(register, cfa[1])
+
+    def _def_cfa_offset(self, offset: int) -> None:
+        cfa = self.state.cfa
+        self.state.cfa = None if cfa is None else (cfa[0] & CFA_OF_FP, offset)
+
+    def _def_cfa_offset_sf(self, offset: int) -> None:
+        self._def_cfa_offset(offset * self._common.data_alignment)
+
+    def _def_cfa_expression(self, code: bytes) -> None:
+        self.state.cfa = self._reader.cfa_of(code)
+
+    def _offset(self, register: int, offset: int) -> None:
+        self._reader.save(self.state, register, offset * self._common.data_alignment)
+
+    def _negative_offset(self, register: int, offset: int) -> None:
+        self._offset(register, -offset)
+
+    def _elsewhere(self, register: int, *_: object) -> None:
+        self._reader.save(self.state, register, None)
+
+    def _expression(self, register: int, code: bytes) -> None:
+        self._reader.save_at(self.state, register, code)
+
+    def _undefined(self, register: int) -> None:
+        self._outermost = self._outermost or self._reader.outermost(register)
+        self._elsewhere(register)
+
+    def _same_value(self, register: int) -> None:
+        self._reader.restore(self.state, register, _State())
+
+    def _restore(self, register: int) -> None:
+        self._reader.restore(self.state, register, self._initial)
+
+    def _remember_state(self) -> None:
+        if len(self._saved) == _MAX_DEPTH:
+            raise IndexError
+        self._saved.append(self.state.copy())
+
+    def _restore_state(self) -> None:
+        self.state = self._saved.pop()
 
 
 def _uleb(data: bytes, place: int) -> tuple[int, int]:
@@ -474,3 +475,43 @@ def _sleb(data: bytes, place: int) -> tuple[int, int]:
     value, end = _uleb(data, place)
     bits = 7 * (end - place)
     return (value - (1 << bits) if value >> (bits - 1) & 1 else value), end
+
+
+def _block(data: bytes, place: int) -> tuple[bytes, int]:
+    """An expression: its length, and so many bytes."""
+    size, place = _uleb(data, place)
+    return data[place : place + size], place + size
+
+
+def _fixed(form: str, size: int) -> Callable[[bytes, int], tuple[int, int]]:
+    return lambda data, place: (unpack_from(form, data, place)[0], place + size)
+
+
+#: DW_CFA_*, and those of GNU's that compilers write: what runs, and its operands.
+_INSTRUCTIONS: dict[int, tuple[Callable[..., None], tuple[Callable[[bytes, int], tuple[Any, int]], ...]]] = {
+    0x00: (_Program._nothing, ()),  # nop
+    0x02: (_Program._advance, (_fixed("<B", 1),)),  # advance_loc1
+    0x03: (_Program._advance, (_fixed("<H", 2),)),  # advance_loc2
+    0x04: (_Program._advance, (_fixed("<I", 4),)),  # advance_loc4
+    0x05: (_Program._offset, (_uleb, _uleb)),  # offset_extended
+    0x06: (_Program._restore, (_uleb,)),  # restore_extended
+    0x07: (_Program._undefined, (_uleb,)),  # undefined
+    0x08: (_Program._same_value, (_uleb,)),  # same_value
+    0x09: (_Program._elsewhere, (_uleb, _uleb)),  # register
+    0x0A: (_Program._remember_state, ()),  # remember_state
+    0x0B: (_Program._restore_state, ()),  # restore_state
+    0x0C: (_Program._def_cfa, (_uleb, _uleb)),  # def_cfa
+    0x0D: (_Program._def_cfa_register, (_uleb,)),  # def_cfa_register
+    0x0E: (_Program._def_cfa_offset, (_uleb,)),  # def_cfa_offset
+    0x0F: (_Program._def_cfa_expression, (_block,)),  # def_cfa_expression
+    0x10: (_Program._expression, (_uleb, _block)),  # expression
+    0x11: (_Program._offset, (_uleb, _sleb)),  # offset_extended_sf
+    0x12: (_Program._def_cfa_sf, (_uleb, _sleb)),  # def_cfa_sf
+    0x13: (_Program._def_cfa_offset_sf, (_sleb,)),  # def_cfa_offset_sf
+    0x14: (_Program._elsewhere, (_uleb, _uleb)),  # val_offset
+    0x15: (_Program._elsewhere, (_uleb, _sleb)),  # val_offset_sf
+    0x16: (_Program._elsewhere, (_uleb, _block)),  # val_expression
+    0x2D: (_Program._nothing, ()),  # AARCH64_negate_ra_state: the return address is signed from here on
+    0x2E: (_Program._nothing, (_uleb,)),  # GNU_args_size
+    0x2F: (_Program._negative_offset, (_uleb, _uleb)),  # GNU_negative_offset_extended
+}

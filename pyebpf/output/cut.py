@@ -39,6 +39,7 @@ _ADVICE = (
     (re.compile(r"libjvm\.so"), "java -XX:+PreserveFramePointer"),
 )
 _GENERAL = "build with -fno-omit-frame-pointer"
+_UNWIND = "give --unwind (profile, offcputime, stackcount and others have it)"
 _PROGRAMS = 3
 _UNITS = {"us": "time"}
 
@@ -61,8 +62,11 @@ def is_cut(frames: Sequence[Frame]) -> bool:
     return called == outermost.module or not _C_LIBRARY.fullmatch(_file(outermost))
 
 
-def cut_note(stacks: Iterable[Stack], unit: str) -> str:
-    """A line that says what share is cut, of which programs, and what to do; "" if it is less than a hundredth."""
+def cut_note(stacks: Iterable[Stack], unit: str, *, unwound: bool = False) -> str:
+    """A line that says what share is cut, of which programs, and what to do; "" if it is less than a hundredth.
+
+    `unwound`: frame pointers were followed only where files have no `.eh_frame`.
+    """
     total = cut = 0
     programs: dict[str, int] = {}
     advice: dict[str, None] = {}
@@ -80,10 +84,12 @@ def cut_note(stacks: Iterable[Stack], unit: str) -> str:
     first = sorted(programs.items(), key=lambda item: (-item[1], item[0]))
     named = ", ".join(f"{escaped(name)} {count}" for name, count in first[:_PROGRAMS])
     more = f", others {sum(count for _, count in first[_PROGRAMS:])}" if len(first) > _PROGRAMS else ""
-    return (
-        f"User stacks of {_percent(cut, total)}% of the {_UNITS.get(unit, unit)} are cut, by code without frame "
-        f"pointers: {named}{more}. To see their callers: {'; '.join((_GENERAL, *advice))}"
-    )
+    share = f"User stacks of {_percent(cut, total)}% of the {_UNITS.get(unit, unit)} are cut"
+    if unwound:
+        reason = "by code without frame pointers and .eh_frame, or before its files were read"
+        return f"{share}, {reason}: {named}{more}"
+    remedies = "; ".join((_UNWIND, _GENERAL, *advice))
+    return f"{share}, by code without frame pointers: {named}{more}. To see their callers: {remedies}"
 
 
 def _percent(part: int, whole: int) -> int:

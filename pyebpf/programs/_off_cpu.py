@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 from pyebpf import InvalidValue
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._scheduler import TASK_DEAD, state
-from pyebpf.programs._thread_stacks import StackChoice, ThreadStacks, here, pids_option, stack_storage_option, wait
+from pyebpf.programs._thread_stacks import (
+    StackChoice,
+    ThreadStacks,
+    ThreadWalk,
+    pids_option,
+    stack_storage_option,
+    unwind_option,
+    wait,
+)
 from pyebpf.tool import cgroup_option, dataclass, flag, option, tid_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf import BPF, KernelObject
-    from pyebpf.python_stacks import PythonStacks
     from pyebpf.tool import Stop
 
 #: include/linux/sched.h: a thread of the kernel.
@@ -58,6 +65,7 @@ class OffCpuOptions(StackChoice):
         minimum=0,
         maximum=(1 << 32) - 1,
     )
+    unwind: bool = unwind_option()
     stack_storage_size: int = stack_storage_option()
 
     def __post_init__(self) -> None:
@@ -75,6 +83,7 @@ class OffCpu:
     def __init__(self, bpf: BPF, options: OffCpuOptions) -> None:
         bpf.max_stacks = options.stack_storage_size
         self.options = options
+        self.walk = ThreadWalk(bpf, options)
         self.tasks = TaskFilter(SimpleNamespace(pid=options.pid, tid=options.tid, cgroup=options.cgroup))
 
     def wanted(self, prev: KernelObject) -> bool:
@@ -99,9 +108,9 @@ class OffCpu:
             return False
         return self.options.maximum is None or elapsed < (self.options.maximum + 1) * 1000
 
-    def here(self, python: PythonStacks | None = None) -> ThreadStacks:
-        """In a probe: the current thread and its stacks, also that of `python`."""
-        return here(self.options, python)
+    def here(self) -> ThreadStacks:
+        """In a probe: the current thread and its stacks."""
+        return self.walk.here()
 
 
 def totals(bpf: BPF, stop: Stop) -> Iterator[tuple[Any, int]]:

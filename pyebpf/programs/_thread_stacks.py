@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import Struct, char, comm, field, kstack, pid, s32, u32, u64, ustack
 from pyebpf.python_stacks import PythonStacks, python_stacks
-from pyebpf.tool import Stack, option
+from pyebpf.tool import Stack, flag, option
+from pyebpf.unwinding import Unwinder, unwinder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,7 @@ class StackChoice:
     pid: tuple[int, ...]
     user: bool
     kernel: bool
+    unwind: bool
 
     def __post_init__(self) -> None:
         """Take one process for a tuple of one, as open(pid=42) gives it."""
@@ -83,27 +86,36 @@ def stack_storage_option() -> Any:
     )
 
 
-def key_of(python: PythonStacks | None) -> type[ThreadStacks]:
-    """The record that `here` makes."""
-    return ThreadStacks if python is None else PythonThreadStacks
+def unwind_option() -> Any:
+    """`--unwind` of tools, which follows calls where there are no frame pointers."""
+    return flag("--unwind", help="whole stacks of programs without frame pointers, by their .eh_frame")
 
 
-def here(options: StackChoice, python: PythonStacks | None = None) -> ThreadStacks:
-    """In a probe: the current thread and its stacks, also that of `python`."""
-    if python is not None:
-        return PythonThreadStacks(
-            pid=pid(),
-            user=ustack(),
-            kernel=kstack() if options.with_kernel else -1,
-            comm=comm(),
-            python=python.here(),
-        )
-    return ThreadStacks(
-        pid=pid(),
-        user=ustack() if options.with_user else -1,
-        kernel=kstack() if options.with_kernel else -1,
-        comm=comm(),
-    )
+class ThreadWalk:
+    """How a tool's probes find the stacks of a thread, by its options; `record` is what `here` makes."""
+
+    def __init__(self, bpf: BPF, options: StackChoice) -> None:
+        self._options = options
+        with_python = options.with_user and getattr(options, "python", False)
+        self._python = PythonStacks(bpf, options.pid) if with_python else None
+        self._unwinder = Unwinder(bpf, options.pid) if options.with_user and options.unwind else None
+        self.record = PythonThreadStacks if with_python else ThreadStacks
+
+    def here(self) -> ThreadStacks:
+        """In a probe: the current thread and its stacks."""
+        if self._python is not None:
+            return PythonThreadStacks(
+                pid=pid(), user=self._user(), kernel=self._kernel(), comm=comm(), python=self._python.here()
+            )
+        return ThreadStacks(pid=pid(), user=self._user(), kernel=self._kernel(), comm=comm())
+
+    def _user(self) -> int:
+        if not self._options.with_user:
+            return -1
+        return ustack() if self._unwinder is None else self._unwinder.ustack()
+
+    def _kernel(self) -> int:
+        return kstack() if self._options.with_kernel else -1
 
 
 def stacks(bpf: BPF, options: StackChoice, thread: ThreadStacks) -> dict[str, Any]:
@@ -120,12 +132,25 @@ def stacks(bpf: BPF, options: StackChoice, thread: ThreadStacks) -> dict[str, An
     }
 
 
+class Looks:
+    """What is to be read of processes while they live: names of Python's functions, and files' rules of unwinding."""
+
+    def __init__(self, bpf: BPF) -> None:
+        self._due = {each: 0.0 for each in (python_stacks(bpf), unwinder_of(bpf)) if each is not None}
+
+    def look(self) -> float | None:
+        """Read what is due; in how many seconds to look again, None for never."""
+        for each, due in self._due.items():
+            if time.monotonic() >= due:
+                self._due[each] = time.monotonic() + each.look()
+        return max(0.0, min(self._due.values()) - time.monotonic()) if self._due else None
+
+
 def wait(bpf: BPF, stop: Stop) -> None:
-    """Wait for the stop; meanwhile read the names of Python's functions, as long as their processes live."""
-    python = python_stacks(bpf)
-    pause = None if python is None else 1.0
-    while not stop.wait(pause) and python is not None:
-        pause = python.look()
+    """Wait for the stop, and look meanwhile."""
+    looks = Looks(bpf)
+    while not stop.wait(looks.look()):
+        pass
 
 
 def counted(bpf: BPF, options: Any, stop: Stop) -> Iterator[Stack]:

@@ -6,8 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import Struct, u64
-from pyebpf.programs._thread_stacks import PythonThreadStacks, ThreadStacks, stacks
-from pyebpf.python_stacks import PythonStacks, python_stacks
+from pyebpf.programs._thread_stacks import Looks, PythonThreadStacks, ThreadStacks, ThreadWalk, stacks
 from pyebpf.tool import SLOT, Stack, events, monotonic_time
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ class TimedPythonSample(Struct):
     thread: PythonThreadStacks
 
 
-def sample_of(python: PythonStacks | None) -> Any:
+def sample_of(walk: ThreadWalk) -> Any:
     """The class of the record of a sample."""
-    return TimedSample if python is None else TimedPythonSample
+    return TimedPythonSample if walk.record is PythonThreadStacks else TimedSample
 
 
 def timed(bpf: BPF, options: Any, stop: Stop) -> Iterator[Stack]:
@@ -47,10 +46,9 @@ def timed(bpf: BPF, options: Any, stop: Stop) -> Iterator[Stack]:
     times: dict[tuple[object, ...], dict[int, int]] = {}
     room = MAX_SLOTS
     since = time.time_ns() - time.monotonic_ns()
-    python, due = python_stacks(bpf), 0.0
+    looks = Looks(bpf)
     for sample in events(bpf["samples"], stop):
-        if python is not None and time.monotonic() >= due:
-            due = time.monotonic() + (python.look() or 1.0)  # names are read as long as their processes live
+        looks.look()
         thread = sample.thread
         key = thread.pid, thread.user, thread.kernel, thread.comm, getattr(thread, "python", 0)
         if key not in threads:

@@ -70,11 +70,12 @@ def build(options: Options) -> BPF:
     @bpf.btf_tracepoint("sched_waking")
     def on_waking(p: KernelObject) -> None:
         nobody = ThreadStacks(pid=0, user=-1, kernel=-1, comm="")
+        waker = threads.here()
         before = woken.get(helpers.get_current_pid_tgid() & 0xFFFFFFFF)
         if before is None:
-            woken[p.pid] = Wakers(first=threads.here(), second=nobody, third=nobody, fourth=nobody)
+            woken[p.pid] = Wakers(first=waker, second=nobody, third=nobody, fourth=nobody)
         else:
-            woken[p.pid] = Wakers(first=threads.here(), second=before.first, third=before.second, fourth=before.third)
+            woken[p.pid] = Wakers(first=waker, second=before.first, third=before.second, fourth=before.third)
 
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:

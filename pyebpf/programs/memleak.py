@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, InvalidValue, Struct, helpers, now, s32, u64, user, ustack
+from pyebpf.programs._thread_stacks import unwind_option
 from pyebpf.tool import (
     Column,
     Example,
@@ -28,6 +29,7 @@ from pyebpf.tool import (
     option,
     pid_option,
 )
+from pyebpf.unwinding import Unwinder, unwinder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +78,7 @@ class Options:
     sort: str = option(
         "--sort", metavar="BY", default="size", choices=("size", "count"), help="which stacks are the largest"
     )
+    unwind: bool = unwind_option()
     top: int = option("--top", metavar="TOP", default=10, help="show only this many stacks", minimum=1)
 
     def __post_init__(self) -> None:
@@ -91,6 +94,7 @@ def build(options: Options) -> BPF:
     bpf = BPF()
     allocations = bpf.hash(key=u64, value=Allocation, size=MOST, name="allocations")
     library, process, prefix = options.obj, options.pid, options.prefix
+    unwinder = Unwinder(bpf, (process or 0,)) if options.unwind else None
 
     def allocated(address: int, size: int) -> None:
         if address == 0 or (options.min_size is not None and size < options.min_size):
@@ -99,7 +103,9 @@ def build(options: Options) -> BPF:
             return
         if options.sample_rate > 1 and helpers.get_prandom_u32() % options.sample_rate:
             return
-        allocations[address] = Allocation(size=size, at=now(), stack=ustack())
+        allocations[address] = Allocation(
+            size=size, at=now(), stack=ustack() if unwinder is None else unwinder.ustack()
+        )
 
     @bpf.user_call(library, *(f"{prefix}{name}" for name in ("malloc", "valloc", "pvalloc")), pid=process)
     def on_malloc(size: u64, retval: u64) -> None:
@@ -143,6 +149,9 @@ def outstanding(bpf: BPF, options: Options) -> dict[int, list[tuple[int, int, in
 
 def snapshot(bpf: BPF, options: Options) -> Iterator[Leak]:
     """Allocations that are not freed, by stack, the most bytes last, or the most allocations; with -a each."""
+    unwinder = unwinder_of(bpf)
+    if unwinder is not None:
+        unwinder.look()
     leaks: dict[tuple[str, ...], list[tuple[int, int, int]]] = {}
     for number, each in outstanding(bpf, options).items():
         stack = tuple(frame.label for frame in bpf.stacks.user(number, options.pid or 0))

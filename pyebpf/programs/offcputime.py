@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pyebpf import BPF, RawTracepointContext, Struct, now, u64
 from pyebpf.programs._off_cpu import OffCpu, OffCpuOptions, totals
 from pyebpf.programs._scheduler import THREADS, forget
-from pyebpf.programs._thread_stacks import PythonThreadStacks, ThreadStacks, key_of, stacks
-from pyebpf.python_stacks import python_option, python_stacks_for
+from pyebpf.programs._thread_stacks import PythonThreadStacks, ThreadStacks, stacks
+from pyebpf.python_stacks import python_option
 from pyebpf.tool import Example, Stack, StackTool, Stop, dataclass
 
 if TYPE_CHECKING:
@@ -48,15 +48,14 @@ def build(options: Options) -> BPF:
     """The probe and maps; nothing is loaded yet."""
     bpf = BPF()
     threads = OffCpu(bpf, options)
-    python = python_stacks_for(bpf, options)
-    record: Any = Left if python is None else PythonLeft
+    record: Any = PythonLeft if threads.walk.record is PythonThreadStacks else Left
     left = bpf.hash(key=u64, value=record, size=THREADS, name="began")
-    times = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="totals")
+    times = bpf.hash(key=threads.walk.record, value=u64, size=options.stack_storage_size, name="totals")
 
     @bpf.btf_tracepoint("sched_switch")
     def on_switch(ctx: RawTracepointContext) -> None:
         if threads.wanted(ctx.prev):
-            left[ctx.prev.pid] = record(time=now(), thread=threads.here(python))
+            left[ctx.prev.pid] = record(time=now(), thread=threads.here())
         one = left.get(ctx.next.pid)
         if one is not None:
             elapsed = now() - one.time

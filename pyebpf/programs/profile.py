@@ -16,14 +16,14 @@ from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._thread_stacks import (
     StackChoice,
+    ThreadWalk,
     counted,
-    here,
-    key_of,
     pids_option,
     stack_storage_option,
+    unwind_option,
 )
 from pyebpf.programs._timed_stacks import sample_of, timed
-from pyebpf.python_stacks import python_option, python_stacks_for
+from pyebpf.python_stacks import python_option
 from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option, tid_option
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Options(StackChoice):
     kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
     times: bool = flag("--times", help="keep the time of each sample, as --record does")
+    unwind: bool = unwind_option()
     python: bool = python_option()
     stack_storage_size: int = stack_storage_option()
 
@@ -61,12 +62,12 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.max_stacks = options.stack_storage_size
-    python = python_stacks_for(bpf, options)
-    sample = sample_of(python)
+    walk = ThreadWalk(bpf, options)
+    sample = sample_of(walk)
     if options.times:
         samples = bpf.ringbuf(sample, size=4 << 20, name="samples")
     else:
-        counts = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="counts")
+        counts = bpf.hash(key=walk.record, value=u64, size=options.stack_storage_size, name="counts")
 
     # Of one process only itself is interrupted.
     alone = options.pid[0] if len(options.pid) == 1 else -1
@@ -82,9 +83,9 @@ def build(options: Options) -> BPF:
         if options.cpu is not None and cpu() != options.cpu:
             return
         if options.times:
-            samples.emit(sample(time=now(), thread=here(options, python)))
+            samples.emit(sample(time=now(), thread=walk.here()))
         else:
-            counts[here(options, python)] += 1
+            counts[walk.here()] += 1
 
     return bpf
 
@@ -124,6 +125,7 @@ TOOL = StackTool(
         Example("profile -af 5", "folded, the kernel's functions marked"),
         Example("profile -K -I -C 0 5", "the kernel on processor 0, idle or not"),
         Example("profile --python -p 181 10", "with the names of Python's functions"),
+        Example("profile --unwind -p 181 10", "whole stacks of a program without frame pointers"),
         Example("profile -U -L 182 -f", "a thread's own stacks, until Ctrl-C"),
     ),
 )

@@ -16,11 +16,11 @@ from pyebpf import BPF, cpu, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._thread_stacks import (
     StackChoice,
+    ThreadWalk,
     counted,
-    here,
-    key_of,
     pids_option,
     stack_storage_option,
+    unwind_option,
 )
 from pyebpf.programs.funccount import (
     TRACEPOINT,
@@ -31,7 +31,7 @@ from pyebpf.programs.funccount import (
     split,
     with_provider,
 )
-from pyebpf.python_stacks import python_option, python_stacks_for
+from pyebpf.python_stacks import python_option
 from pyebpf.tool import Example, StackTool, argument, cgroup_option, dataclass, flag, tid_option
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Options(StackChoice):
     cgroup: str | None = cgroup_option()
     user: bool = flag("-U", "--user-stacks-only", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel-stacks-only", help="only stacks of the kernel")
+    unwind: bool = unwind_option()
     python: bool = python_option()
     max_probes: int = max_probes_option()
     stack_storage_size: int = stack_storage_option()
@@ -77,13 +78,13 @@ def build(options: Options) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     bpf.max_stacks = options.stack_storage_size
-    python = python_stacks_for(bpf, options)
-    counts = bpf.hash(key=key_of(python), value=u64, size=options.stack_storage_size, name="counts")
+    walk = ThreadWalk(bpf, options)
+    counts = bpf.hash(key=walk.record, value=u64, size=options.stack_storage_size, name="counts")
 
     @event(bpf, options)
     def on_event() -> None:
         if tasks.wanted() and (options.cpu is None or cpu() == options.cpu):
-            counts[here(options, python)] += 1
+            counts[walk.here()] += 1
 
     return bpf
 

@@ -26,10 +26,10 @@ _Key: TypeAlias = "tuple[str, int, str, str] | bytes"
 
 
 class FileRules(NamedTuple):
-    """The rules of a file: `count` rows of the table from `first` on; `segments` are those with its code."""
+    """The rules of a file: `size` rows of the table from `first` on; `segments` are those with its code."""
 
     first: int
-    count: int
+    size: int
     segments: tuple[Segment, ...]
 
     def bias(self, mapping: Mapping) -> int | None:

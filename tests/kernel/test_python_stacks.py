@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.programs import offcputime, profile, stackcount
+from tests.support.command import ROOT
 from tests.support.told import told
 
 pytestmark = pytest.mark.any_kernel
@@ -186,3 +188,19 @@ def test_a_process_that_becomes_python(tmp_path):
         process.tell("work", SECONDS)
         found = shares(collect(0), path)
     assert found["inner", "outer", "<module>"] > 0.9
+
+
+def test_the_page(tmp_path):
+    """The program of docs/stacks.md names the functions of a program that is busy."""
+    page = (ROOT / "docs" / "stacks.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r'^```python\n("""Where Python .*?)^```$', page, re.MULTILINE | re.DOTALL)
+    with (
+        program(sys.executable, tmp_path) as process,
+        subprocess.Popen([sys.executable, "-c", example], cwd=ROOT, stdout=subprocess.PIPE, text=True) as running,
+    ):
+        while running.poll() is None:
+            process.tell("work", 0.2)
+        printed = running.stdout.read()
+    assert re.search(
+        rf"^process {process.pid}, \d+ times, innermost first:\n(    .*\n)*    py::inner:", printed, re.MULTILINE
+    )

@@ -73,7 +73,12 @@ def test_note():
     ]
     assert cut_note(stacks, "samples") == (
         "User stacks of 50% of the samples are cut, by code without frame pointers: a\\x0a 20, b 15, c 8, others 7. "
-        "To see their callers: build with -fno-omit-frame-pointer; profile, offcputime and stackcount have --python"
+        "To see their callers: give --unwind (profile, offcputime, stackcount and others have it); build with "
+        "-fno-omit-frame-pointer; profile, offcputime and stackcount have --python"
+    )
+    assert cut_note(stacks, "samples", unwound=True) == (
+        "User stacks of 50% of the samples are cut, by code without frame pointers and .eh_frame, or before its files "
+        "were read: a\\x0a 20, b 15, c 8, others 7"
     )
     assert "99% of the time are cut" in cut_note([Stack(1, "w", 1, WHOLE), Stack(9999, "p", 2, PIECE)], "us")
 

@@ -22,6 +22,7 @@ PACKAGES = [
     "pyebpf.packet",
     "pyebpf.python_stacks",
     "pyebpf.tasks",
+    "pyebpf.unwinding",
 ]
 PACKAGES += [
     f"pyebpf.{each.parent.name}"

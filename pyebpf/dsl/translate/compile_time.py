@@ -36,14 +36,8 @@ COMPILE_TIME = "<compile time>"
 
 def compile_time(f: Frame, function: Callable[..., R], *arguments: object, **keywords: object) -> R:
     """Let Python compute; what it raises becomes an error of the place."""
-    contents = Contents(function, (*arguments, *keywords.values()))
     try:
-        with as_deep_as_c_allows():
-            found = compute(function, arguments, keywords)
-    except CompileError:
-        raise
-    except (Impure, TooMuch, Changing) as error:
-        f.fail(error.message("" if _is_unnamed(function) else text_of(function, "__qualname__")))
+        return only_known(f, function, *arguments, **keywords)
     except OnlyInProbe as error:
         f.fail(str(error))
     except NotLoaded:
@@ -51,6 +45,21 @@ def compile_time(f: Frame, function: Callable[..., R], *arguments: object, **key
             "this reads a map's entries at compile time, when there are none: a probe looks entries up one at a "
             "time, by .get(k), or goes over the map by a `for` statement"
         )
+
+
+def only_known(f: Frame, function: Callable[..., R], *arguments: object, **keywords: object) -> R:
+    """Let Python compute, as `compile_time`, if that asks for nothing that only an event can answer.
+
+    Raises OnlyInProbe or NotLoaded if it does.
+    """
+    contents = Contents(function, (*arguments, *keywords.values()))
+    try:
+        with as_deep_as_c_allows():
+            found = compute(function, arguments, keywords)
+    except (CompileError, OnlyInProbe, NotLoaded):
+        raise
+    except (Impure, TooMuch, Changing) as error:
+        f.fail(error.message("" if _is_unnamed(function) else text_of(function, "__qualname__")))
     except RecursionError:
         f.fail("computing this at compile time, a function called itself too often: write a loop")
     except KeyboardInterrupt:

@@ -13,10 +13,10 @@ from pyebpf.dsl.parameters import parameters_of
 from pyebpf.dsl.scope import Scope
 from pyebpf.dsl.source import find_source
 from pyebpf.dsl.translate.bodies import body, declared_type, end_of_function
-from pyebpf.dsl.translate.compile_time import COMPILE_TIME, compile_time
+from pyebpf.dsl.translate.compile_time import COMPILE_TIME, only_known
 from pyebpf.dsl.translate.names import RETURN
 from pyebpf.dsl.translate.tuples import TupleValue, is_run_time
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, NotLoaded, OnlyInProbe
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -52,7 +52,10 @@ def inline(f: Frame, function: FunctionType, arguments: list[object], keywords: 
 
 
 def computed(f: Frame, function: FunctionType, arguments: list[object], keywords: dict[str, object]) -> object:
-    """Let Python call a function of known values; its annotations hold as they do where it is inlined."""
+    """Let Python call a function of known values; its annotations hold as they do where it is inlined.
+
+    One that asks an intrinsic or a map, as by a method of an object that it is given, is inlined itself.
+    """
     declared = _declared(function)
     if declared:
         try:
@@ -61,7 +64,10 @@ def computed(f: Frame, function: FunctionType, arguments: list[object], keywords
             given = {}
         for name, value in given.items():
             _check_fits(f, f"{name} of {function.__name__}()", value, declared.get(name))
-    result = compile_time(f, function, *arguments, **keywords)
+    try:
+        result = only_known(f, function, *arguments, **keywords)
+    except (OnlyInProbe, NotLoaded):
+        return inline(f, function, arguments, keywords)
     _check_fits(f, f"the result of {function.__name__}()", result, declared.get(RETURN))
     return result
 
