@@ -32,6 +32,7 @@ from pyebpf.elf.call_frames import (
     FP_AT_CFA,
     FP_AT_FP,
     FP_AT_SP,
+    FP_LOST,
     OUTERMOST,
     RA_AT_SP,
     RA_IN_REGISTER,
@@ -40,6 +41,7 @@ from pyebpf.elf.call_frames import (
 )
 from pyebpf.symbols.frame_rules import FrameRules
 from pyebpf.symbols.mappings import read_mappings, running_program
+from pyebpf.symbols.process import mount_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,6 +53,8 @@ __all__ = ["Unwinder"]
 ROWS, PLACES, PROCESSES = 1 << 21, 1 << 16, 4096
 #: Steps of a search among them.
 _ROW_STEPS, _PLACE_STEPS = 22, 13
+#: Bytes of a frame that a frame pointer leads out of, and the bits of an address in a process.
+_FARTHEST = 1 << 20
 _ADDRESS = (1 << 48) - 1
 _MAX_PLACES = 1 << (_PLACE_STEPS - 1)  # of one process
 #: Seconds: of a look, before it returns; until the next, and if there is more to read; for `pids` before attaching.
@@ -133,6 +137,7 @@ class Unwinder:
         self._pids = pids
         self._rules, self._room = FrameRules(), _Room(PLACES)
         self._memory: memoryview | None = None
+        self._checked = 0.0
         self._known: dict[int, _Known] = {}
         self._queue: dict[int, Iterator[None]] = {}
         earlier = bpf.before_attaching
@@ -154,8 +159,10 @@ class Unwinder:
         """In a probe: the number of the current stack in user space, as `pyebpf.ustack` gives it."""
         space = self._spaces.get(pid())
         if space is None:
-            self._wanted[pid()] += 1
-            return ustack()
+            number = ustack()
+            if number >= 0:  # not a thread of the kernel's
+                self._wanted[pid()] += 1
+            return number
         if space.count == 0:
             return ustack()
         kernel = cast("struct pt_regs", helpers.task_pt_regs(helpers.get_current_task_btf()))
@@ -206,6 +213,8 @@ class Unwinder:
             now.fp = user(now.sp + row.fp, u64)[0]
         elif rules & FP_AT_FP:
             now.fp = user(now.fp + row.fp, u64)[0]
+        elif rules & FP_LOST:
+            now.fp = 0
         # The stack grows down: a caller's is above, or the same where a function of arm64 has none. A signal may have
         # another.
         if cfa < now.sp and not rules & SIGNAL:
@@ -215,7 +224,8 @@ class Unwinder:
     def _by_frame_pointer(self, now: Registers) -> bool:
         """In a probe: go on to the caller that the frame pointer leads to."""
         fp = now.fp
-        if fp < now.sp:
+        # In code without frame pointers it is any number.
+        if fp < now.sp or fp - now.sp > _FARTHEST or fp & 7:
             return False
         ip = user(fp + 8, u64)[0]
         now.fp = user(fp, u64)[0]
@@ -242,7 +252,9 @@ class Unwinder:
     def look(self) -> float:
         """Read the rules of the files of processes that events came from; in how many seconds to look again."""
         until = time.monotonic() + _SLICE
-        self._forget_ended()
+        if time.monotonic() >= self._checked + _AGAIN:
+            self._forget_ended()
+            self._checked = time.monotonic()
         # Those that most events came from first.
         for process, _ in sorted(self._wanted.items(), key=lambda item: -item[1]):
             self._want(process)
@@ -275,28 +287,34 @@ class Unwinder:
 
     def _learn(self, process: int, program: tuple[bytes, bytes] | None) -> Iterator[None]:
         """Have the probe know where the code of a process is."""
+        if program is None:
+            return  # it has ended
         try:
-            mappings = () if program is None else read_mappings(process)
+            mappings = read_mappings(process)
         except (OSError, ValueError):
-            mappings = ()
+            return
+        known = self._known.get(process)
+        if known is not None and known.mappings == hash(mappings):
+            self._known[process] = known._replace(looked=time.monotonic())
+            return
+        namespace = mount_namespace(process)
         places: list[bytes] = []
         for mapping in mappings:
-            rules = yield from self._rules.of(process, mapping)
+            rules = yield from self._rules.of(process, mapping, namespace)
             bias = rules.bias(mapping)
             if bias is not None and rules.size and len(places) < _MAX_PLACES:
                 places.append(_PLACE.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size))
-        first = self._room.take(len(places))
+        first = self._room.take(len(places)) if known is not None or len(self._known) < PROCESSES else None
         if first is None:
-            self.given_up.setdefault("", f"no room is left for the mappings of process {process}, {PLACES} of all")
+            self._rules.given_up.setdefault(
+                "", f"no room is left for process {process}: {PROCESSES}, {PLACES} mappings"
+            )
             return
         assert self._memory is not None
         self._memory[first * _PLACE.size : (first + len(places)) * _PLACE.size] = b"".join(places)
-        if process not in self._known and len(self._known) >= PROCESSES:
-            self._room.give_back(first, len(places))
-            return
         self._spaces[process] = Space(first=first, count=len(places))
         self._let_go(process)
-        self._known[process] = _Known(program, first, len(places), time.monotonic())
+        self._known[process] = _Known(program, hash(mappings), first, len(places), time.monotonic())
 
     def _forget_ended(self) -> None:
         self._room.settle()
@@ -312,9 +330,10 @@ class Unwinder:
 
 
 class _Known(NamedTuple):
-    """A process that the probe knows: what it ran, its places, and when it was looked at."""
+    """A process that the probe knows: what it runs, a hash of its mappings, its places, and when it was looked at."""
 
-    program: tuple[bytes, bytes] | None
+    program: tuple[bytes, bytes]
+    mappings: int
     first: int
     size: int
     looked: float

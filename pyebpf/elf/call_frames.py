@@ -28,6 +28,8 @@ CFA_OF_FP, CFA_IN_MEMORY = 1, 1 << 1
 CFA_OF_PLT = 1 << 2
 #: Where the caller's frame pointer was saved, if it was: counted from the CFA, the stack pointer or the frame pointer.
 FP_AT_CFA, FP_AT_SP, FP_AT_FP = 1 << 3, 1 << 4, 1 << 5
+#: It was not saved, or where no row can say: callers that need it cannot be found.
+FP_LOST = 1 << 11
 #: The return address is counted from the stack pointer, or still in its register; else counted from the CFA.
 RA_AT_SP, RA_IN_REGISTER = 1 << 6, 1 << 7
 #: The caller was interrupted by a signal: it goes on at the return address, and not behind a call.
@@ -390,7 +392,7 @@ class _Program:
         if cfa is None or ra is None:
             return 0, 0, 0, UNKNOWN
         if fp is None:
-            fp = (0, 0)  # the frame pointer is lost: callers that need it end the stack
+            fp = (FP_LOST, 0)
         if not (-1 << 31 <= cfa[1] < 1 << 31 and -1 << 15 <= fp[1] < 1 << 15 and -1 << 15 <= ra[1] < 1 << 15):
             return 0, 0, 0, UNKNOWN
         return cfa[1], fp[1], ra[1], cfa[0] | fp[0] | ra[0] | signal

@@ -10,7 +10,7 @@ from pyebpf.elf.call_frames import ROW, call_frames
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import PyebpfError
 from pyebpf.symbols.mappings import VDSO, read_vdso
-from pyebpf.symbols.process import mount_namespace, open_mapped
+from pyebpf.symbols.process import open_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,9 +62,12 @@ class FrameRules:
         self._table, self._next = table, 0
         self._files.clear()
 
-    def of(self, pid: int, mapping: Mapping) -> Generator[None, None, FileRules]:
-        """The rules of a mapping's file; on the way there come places where the caller may pause."""
-        key = self._key(pid, mapping)
+    def of(self, pid: int, mapping: Mapping, namespace: str) -> Generator[None, None, FileRules]:
+        """The rules of a mapping's file; on the way there come places where the caller may pause.
+
+        `namespace` as `pyebpf.symbols.process.mount_namespace` tells it.
+        """
+        key = _key(pid, mapping, namespace)
         if key is None or (key not in self._files and len(self._files) >= _MAX_FILES):
             return _NONE
         if key not in self._files:
@@ -78,17 +81,6 @@ class FrameRules:
             except PyebpfError:
                 pass  # garbled, or replaced since: stacks follow frame pointers there
         return self._files[key]
-
-    def _key(self, pid: int, mapping: Mapping) -> _Key | None:
-        """What identifies a mapping's file; None if there is none."""
-        if mapping.path == VDSO:
-            try:
-                return read_vdso(pid, mapping)
-            except OSError:
-                return None
-        if not mapping.is_file:
-            return None
-        return mapping.device, mapping.inode, mapping.path, mount_namespace(pid)
 
     def _read(self, elf: ElfSymbols) -> Generator[None, None, FileRules]:
         assert self._table is not None
@@ -108,6 +100,16 @@ class FrameRules:
         self._next = place
         code = tuple(each for each in elf.segments if each.type == _LOAD and each.flags & _EXECUTABLE)
         return FileRules(first, place - first, code)
+
+
+def _key(pid: int, mapping: Mapping, namespace: str) -> _Key | None:
+    """What identifies a mapping's file; None if there is none."""
+    if mapping.path == VDSO:
+        try:
+            return read_vdso(pid, mapping)
+        except OSError:
+            return None
+    return (mapping.device, mapping.inode, mapping.path, namespace) if mapping.is_file else None
 
 
 def _open(pid: int, mapping: Mapping, key: _Key) -> ElfSymbols | None:

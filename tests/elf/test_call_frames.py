@@ -18,6 +18,7 @@ from pyebpf.elf.call_frames import (
     FP_AT_CFA,
     FP_AT_FP,
     FP_AT_SP,
+    FP_LOST,
     OUTERMOST,
     RA_AT_SP,
     RA_IN_REGISTER,
@@ -124,6 +125,8 @@ ENTRY = (0, 8, 0, -8, 0)
             [ENTRY, (1, 24, 0, -8, 0), (2, 32, -16, -8, FP_AT_CFA), (3, 32, 24, -8, FP_AT_CFA)],
         ),
         (bytes((0x41, 0x05, FP, 4, 0x41, 0x06, FP, 0x08, 3)), [ENTRY, (1, 8, -32, -8, FP_AT_CFA), (2, 8, 0, -8, 0)]),
+        # a frame pointer that is in another register, or at a place that a row cannot hold
+        (bytes((0x09, FP, 3, 0x41, 0x10, FP, 2, 0x75, 0)), [(0, 8, 0, -8, FP_LOST)]),
         # no caller
         (bytes((0x07, RA)), [(0, 0, 0, 0, OUTERMOST)]),
         # the CFA is in memory: a stack that was aligned anew

@@ -17,6 +17,7 @@ from tests.support.command import ROOT
 from tests.support.native import build_native
 from tests.support.needs import needs
 from tests.support.told import told
+from tests.support.waiting import wait_until
 
 LACKING = ("-O2", "-fomit-frame-pointer", "-momit-leaf-frame-pointer", "-fno-optimize-sibling-calls", "-pthread")
 SOURCE = r"""
@@ -197,9 +198,8 @@ def test_processes_that_end(program):
                 while unwinder.look() < 0.1:
                     pass
                 assert list(unwinder._known) == [process.pid]
-            unwinder.look()
-            unwinder.look()
-            assert unwinder._known == {}
+            wait_until(lambda: unwinder.look() and not unwinder._known, lambda: unwinder._known)
+            unwinder._room.settle()
             assert unwinder._room._free == [(0, 1 << 16)]
 
 
