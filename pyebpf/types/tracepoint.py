@@ -53,6 +53,10 @@ C_INTEGERS: dict[str, tuple[int, bool]] = {
 }
 
 LOCATIONS: tuple[Literal["__data_loc", "__rel_loc"], ...] = ("__data_loc", "__rel_loc")
+#: Of system calls. Text and memory that arguments point to, `__filename_val`, which their records have since Linux
+#: commit baa031b7bd2c ("tracing: Allow syscall trace events to read more than one user parameter") (in v6.19), are in
+#: the trace buffer alone: a program is given the arguments.
+_CALL = "sys_enter_"
 # A record, whatever its dynamic arrays, stays below the trace buffer's page.
 MAX_RECORD = 1 << 16
 ATTRIBUTE = re.compile(r"\s*(\w+):(-?\d{1,9})", re.ASCII)
@@ -158,6 +162,8 @@ def parse_format(text: str) -> TracepointFormat:
         raise FormatError("this is not a tracepoint format: it lacks its name or its ID line")
     common = tuple(field for field in fields.values() if field.name.startswith("common_"))
     own = tuple(field for field in fields.values() if not field.name.startswith("common_"))
+    if name.startswith(_CALL):
+        own = tuple(field for field in own if field.location is None)
     return TracepointFormat(name, number, common, own)
 
 

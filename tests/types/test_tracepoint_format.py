@@ -104,6 +104,19 @@ def test_elements(declaration, size, signed, element):
     assert one(declaration, size=size, signed=signed).element == element
 
 
+def test_what_arguments_point_to_is_no_field():
+    """Since Linux 6.19 records of system calls end with it, but not those that programs are given."""
+    text = (
+        "name: sys_enter_openat\nID: 700\nformat:\n"
+        "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
+        "\tfield:int __syscall_nr;\toffset:8;\tsize:4;\tsigned:1;\n"
+        "\tfield:int dfd;\toffset:16;\tsize:8;\tsigned:0;\n"
+        "\tfield:const char * filename;\toffset:24;\tsize:8;\tsigned:0;\n"
+        "\tfield:__data_loc char[] __filename_val;\toffset:48;\tsize:4;\tsigned:0;\n\nprint fmt: x\n"
+    )
+    assert [each.name for each in parse_format(text).fields] == ["__syscall_nr", "dfd", "filename"]
+
+
 def test_what_newer_kernels_add_to_a_line_does_no_harm():
     text = "name: x\nID: 1\nnews: 3\nformat:\n\tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\tcolour:7;\tx:y;\n"
     assert parse_format(text).fields == (TracepointField("a", "int", 8, 4, signed=True),)
