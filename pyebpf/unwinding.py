@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary
 
 from pyebpf import BPF, Struct, array, cast, field, has_field, helpers, pid, s16, s32, u32, u64, user, ustack, ustack_of
 from pyebpf.builder.intrinsics.stacks import DEPTH
+from pyebpf.builder.loops import MANY_ITERATIONS
 from pyebpf.elf.call_frames import (
     CFA_IN_MEMORY,
     CFA_OF_FP,
@@ -53,6 +54,8 @@ __all__ = ["Unwinder"]
 ROWS, PLACES, PROCESSES = 1 << 21, 1 << 16, 4096
 #: Steps of a search among them.
 _ROW_STEPS, _PLACE_STEPS = 22, 13
+#: So many iterations are a loop that the verifier looks at once, since Linux 6.4, and not one by one.
+_MANY = MANY_ITERATIONS + 1
 #: Bytes of a frame that a frame pointer leads out of, and the bits of an address in a process.
 _FARTHEST = 1 << 20
 _ADDRESS = (1 << 48) - 1
@@ -63,7 +66,7 @@ _AGAIN = 1.0  # seconds until a process that has code elsewhere is looked at aga
 
 
 class Row(Struct):
-    """`pyebpf.elf.call_frames.Row`, as a file has them; `start` counts from where the file is mapped."""
+    """A `pyebpf.elf.call_frames.Row`."""
 
     start: u32
     cfa: s32
@@ -121,7 +124,7 @@ class Unwinder:
         self._rows = bpf.array(Row, size=ROWS, mappable=True, name="unwind_rows")
         self._places = bpf.array(Place, size=PLACES, mappable=True, name="unwind_places")
         self._spaces = bpf.hash(key=u32, value=Space, size=PROCESSES, name="unwind_spaces")
-        self._wanted = bpf.hash(key=u32, value=u64, size=PROCESSES, name="unwind_wanted")
+        self._wanted = bpf.lru_hash(key=u32, value=u64, size=PROCESSES, name="unwind_wanted")
         rows, places = self._rows, self._places
 
         # The verifier looks at each of these once, and not in each iteration of the loop over frames.
@@ -172,9 +175,11 @@ class Unwinder:
         else:
             now = Registers(ip=kernel.ip, sp=kernel.sp, fp=kernel.bp, link=0, called=0)
         count = 0
-        while 0 <= count < DEPTH:
-            frames.addresses[count] = now.ip
-            count += 1
+        for index in range(_MANY):
+            if index >= DEPTH:
+                break
+            frames.addresses[index] = now.ip
+            count = index + 1
             if not self._step(space, now):
                 break
         return ustack_of(frames.addresses, count)
@@ -306,9 +311,8 @@ class Unwinder:
                 places.append(_PLACE.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size))
         first = self._room.take(len(places)) if known is not None or len(self._known) < PROCESSES else None
         if first is None:
-            self._rules.given_up.setdefault(
-                "", f"no room is left for process {process}: {PROCESSES}, {PLACES} mappings"
-            )
+            room = f"{PROCESSES} processes and {PLACES} mappings of code"
+            self._rules.given_up.setdefault("", f"process {process} is one too many: there is room for {room}")
             return
         assert self._memory is not None
         self._memory[first * _PLACE.size : (first + len(places)) * _PLACE.size] = b"".join(places)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyebpf.symbols.mappings import Mapping
 
 _MAX_FILES = 16_384
-_PAGE_MASK = ~0xFFF
+_PAGE = 4096  # at least
 _LOAD, _EXECUTABLE = 1, 1
 #: Device, inode, path and mount namespace of a file; the bytes of a vDSO.
 _Key: TypeAlias = "tuple[str, int, str, str] | bytes"
@@ -35,7 +35,7 @@ class FileRules(NamedTuple):
     def bias(self, mapping: Mapping) -> int | None:
         """How far above the file's own addresses a mapping of it is; None if that has none of its code."""
         for segment in self.segments:
-            begin = segment.offset & _PAGE_MASK
+            begin = segment.offset & -max(segment.alignment, _PAGE)
             if begin <= mapping.offset < segment.offset + segment.file_size:
                 return mapping.start - mapping.offset + segment.offset - segment.address
         return None

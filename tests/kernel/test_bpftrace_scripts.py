@@ -87,7 +87,7 @@ def test_the_time_between_two_events_is_kept_by_thread() -> None:
 
 def test_an_interval_ends_a_script() -> None:
     """It runs on one processor, so that a count of its turns is exact; exit() gives the status."""
-    done = pyebpf("-e", "interval:ms:20 { @n++; print(@n); if (@n == 3) { exit(5); } }")
+    done = pyebpf("-e", "interval:ms:300 { @n++; print(@n); if (@n == 3) { exit(5); } }")
     assert (done.returncode, done.stdout) == (5, "@n: 1\n@n: 2\n@n: 3\n\n\n@n: 3\n")
     assert done.stderr == "Tracing 1 probe... Hit Ctrl-C to end\n"
 
