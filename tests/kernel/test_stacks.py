@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from pyebpf import BPF, Struct, comm, kstack, pid, s32, u32, u64, ustack
+from pyebpf import BPF, CompileError, Struct, array, comm, field, kstack, pid, s32, u32, u64, ustack, ustack_of
 from pyebpf.arch import syscall_name
 from pyebpf.builder.intrinsics.stacks import FULL, MISSED
 from tests.support.native import build_native
@@ -342,3 +342,59 @@ def test_a_process_is_told_again_after_exec(program):
         found = [place for place in counts if place.pid == process.pid]
         labels = [[frame.label for frame in bpf.stacks.user(place.stack, place.pid)] for place in found]
         assert any("step" in each for each in labels), labels
+
+
+class Walked(Struct):
+    """Addresses that a probe has found."""
+
+    addresses: list[int] = field(array(u64, 100))
+
+
+def test_stacks_that_the_probe_has_walked_itself():
+    """Equal addresses have one number, and are read back; more than there are, none at all, and the kernel's own."""
+    bpf = BPF()
+    walked = bpf.array(value=Walked, size=1, name="walked")
+    numbers = bpf.array(value=s32, size=8, name="numbers")
+    me = os.getpid()
+
+    @bpf.tracepoint("syscalls:sys_enter_getppid")
+    def on_call() -> None:
+        if pid() != me:
+            return
+        frames = walked[0].addresses
+        numbers[0] = ustack_of(frames, 3)
+        numbers[1] = ustack_of(frames, 3)
+        numbers[2] = ustack_of(frames, 4)
+        numbers[3] = ustack_of(frames, 100)
+        numbers[4] = ustack_of(frames, 1000)
+        numbers[5] = ustack_of(frames, 0)
+        numbers[6] = ustack()
+
+    with bpf:
+        walked[0] = Walked(addresses=list(range(1, 101)))
+        os.getppid()
+        first, second, third, whole, more, none, own = (numbers[i] for i in range(7))
+        assert first == second >= 0
+        assert bpf.stacks[first] == [1, 2, 3]
+        assert bpf.stacks[third] == [1, 2, 3, 4]
+        assert bpf.stacks[whole] == list(range(1, 101))
+        assert more == whole
+        assert none < 0
+        assert bpf.stacks.user(first, me)[0].label == "[unknown]"
+        assert bpf.stacks[own]
+        assert bpf.dropped == {}
+
+
+def test_what_is_no_stack():
+    """The errors of `ustack_of`."""
+    bpf = BPF()
+    long = bpf.array(value=u64[128], size=1, name="long")
+
+    def attached(decorator, count):
+        @decorator
+        def on_event() -> None:
+            ustack_of(long[0], count)
+
+    attached(bpf.tracepoint("syscalls:sys_enter_getppid"), 1)
+    with pytest.raises(CompileError, match=r"ustack_of\(\) takes an array of at most 127 u64"), bpf:
+        pass

@@ -29,7 +29,7 @@ from pyebpf.dsl.translate.closures import BoundFunction, LocalFunction, is_plain
 from pyebpf.dsl.translate.compile_time import compile_time, needs_events, python_value, uses_bpf
 from pyebpf.dsl.translate.conditions import as_test
 from pyebpf.dsl.translate.expressions import attribute, binary
-from pyebpf.dsl.translate.inlining import computed, inline, inline_local
+from pyebpf.dsl.translate.inlining import asks_an_event, computed, inline, inline_local
 from pyebpf.dsl.translate.iteration import elements_of
 from pyebpf.dsl.translate.operands import taken_before
 from pyebpf.dsl.translate.sequences import OVER_SEQUENCES, first_of, listed, reduce_generator
@@ -190,6 +190,8 @@ def _called(
             f.fail(f"{callee.__name__}(…) makes a record that is not used: emit it, store it, or give it a name")
         return StructConstructor(callee).call(f.p, arguments, keywords)
     if statement:
+        if isinstance(callee, FunctionType) and asks_an_event(f, callee, arguments, keywords):
+            return inline(f, callee, arguments, keywords)
         name = ast.unparse(node.func)
         remedy = (
             "; keep values in a map, or emit them"

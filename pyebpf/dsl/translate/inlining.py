@@ -72,6 +72,17 @@ def computed(f: Frame, function: FunctionType, arguments: list[object], keywords
     return result
 
 
+def asks_an_event(f: Frame, function: FunctionType, arguments: list[object], keywords: dict[str, object]) -> bool:
+    """Whether a function asks an intrinsic or a map, though none of its names leads to one."""
+    try:
+        only_known(f, function, *arguments, **keywords)
+    except (OnlyInProbe, NotLoaded):
+        return True
+    except CompileError:
+        pass
+    return False
+
+
 def _declared(function: FunctionType) -> dict[str, IntType]:
     """Integer types that parameters and the result are annotated with."""
     declared = {}
