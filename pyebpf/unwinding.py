@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 from pyebpf import BPF, Struct, array, cast, field, has_field, helpers, pid, s16, s32, u32, u64, user, ustack, ustack_of
 from pyebpf.builder.intrinsics.stacks import DEPTH
 from pyebpf.builder.loops import MANY_ITERATIONS
-from pyebpf.elf.call_frames import (
+from pyebpf.elf.call_frame_program import (
     CFA_IN_MEMORY,
     CFA_OF_FP,
     CFA_OF_PLT,
@@ -40,6 +40,7 @@ from pyebpf.elf.call_frames import (
     SIGNAL,
     UNKNOWN,
 )
+from pyebpf.errors import NotSupported
 from pyebpf.symbols.frame_rules import FrameRules
 from pyebpf.symbols.mappings import read_mappings, running_program
 from pyebpf.symbols.process import mount_namespace
@@ -51,22 +52,22 @@ if TYPE_CHECKING:
 __all__ = ["Unwinder"]
 
 #: Rows of all files, 16 bytes each, mappings of all processes, 32 bytes each, and processes.
-ROWS, PLACES, PROCESSES = 1 << 21, 1 << 16, 4096
+ROWS, MAPPINGS, PROCESSES = 1 << 21, 1 << 16, 4096
 #: Steps of a search among them.
-_ROW_STEPS, _PLACE_STEPS = 22, 13
+_ROW_STEPS, _MAPPING_STEPS = 22, 13
 #: So many iterations are a loop that the verifier looks at once, since Linux 6.4, and not one by one.
 _MANY = MANY_ITERATIONS + 1
 #: Bytes of a frame that a frame pointer leads out of, and the bits of an address in a process.
 _FARTHEST = 1 << 20
 _ADDRESS = (1 << 48) - 1
-_MAX_PLACES = 1 << (_PLACE_STEPS - 1)  # of one process
+_MAX_MAPPINGS = 1 << (_MAPPING_STEPS - 1)  # of one process
 #: Seconds: of a look, before it returns; until the next, and if there is more to read; for `pids` before attaching.
-_SLICE, _PAUSE, _SOON, _SECONDS = 0.2, 0.5, 0.01, 5.0
+_SLICE, _PAUSE, _SOON, _SECONDS = 0.2, 0.5, 0.01, 20.0
 _AGAIN = 1.0  # seconds until a process that has code elsewhere is looked at again
 
 
 class Row(Struct):
-    """A `pyebpf.elf.call_frames.Row`."""
+    """A `pyebpf.elf.call_frame_program.Row`."""
 
     start: u32
     cfa: s32
@@ -75,7 +76,7 @@ class Row(Struct):
     rules: u32
 
 
-class Place(Struct):
+class CodeMapping(Struct):
     """Code of a process that lies in a file: `bias` is what its addresses are above the file's; and the file's rows."""
 
     start: u64
@@ -86,10 +87,17 @@ class Place(Struct):
 
 
 class Space(Struct):
-    """The places of a process, by address."""
+    """The mappings of a process, by address."""
 
     first: u32
     count: u32
+
+
+class Wanted(Struct):
+    """A process whose code is not known, or not all of it, and how many events came from it."""
+
+    pid: u32
+    events: u32
 
 
 class Registers(Struct):
@@ -105,7 +113,7 @@ class Registers(Struct):
     called: u64
 
 
-_PLACE = structs.Struct("=QQQII")
+_MAPPING, _WANTED = structs.Struct("=QQQII"), structs.Struct("=II")
 
 
 class Frames(Struct):
@@ -122,23 +130,23 @@ class Unwinder:
 
     def __init__(self, bpf: BPF, pids: Sequence[int] = ()) -> None:
         self._rows = bpf.array(Row, size=ROWS, mappable=True, name="unwind_rows")
-        self._places = bpf.array(Place, size=PLACES, mappable=True, name="unwind_places")
+        self._mappings = bpf.array(CodeMapping, size=MAPPINGS, mappable=True, name="unwind_mappings")
         self._spaces = bpf.hash(key=u32, value=Space, size=PROCESSES, name="unwind_spaces")
-        self._wanted = bpf.lru_hash(key=u32, value=u64, size=PROCESSES, name="unwind_wanted")
-        rows, places = self._rows, self._places
+        self._wanted = bpf.array(Wanted, size=PROCESSES, mappable=True, name="unwind_wanted")
+        rows, mappings = self._rows, self._mappings
 
         # The verifier looks at each of these once, and not in each iteration of the loop over frames.
         @bpf.replaceable
-        def find_place(first: u32, count: u32, address: u64) -> u32:
-            return _last_from(places, _PLACE_STEPS, first, count, address)
+        def find_mapping(first: u32, count: u32, address: u64) -> u32:
+            return _last_from(mappings, _MAPPING_STEPS, first, count, address)
 
         @bpf.replaceable
         def find_row(first: u32, count: u32, address: u64) -> u32:
             return _last_from(rows, _ROW_STEPS, first, count, address)
 
-        self._find_place, self._find_row = find_place, find_row
+        self._find_mapping, self._find_row = find_mapping, find_row
         self._pids = pids
-        self._rules, self._room = FrameRules(), _Room(PLACES)
+        self._rules, self._room = FrameRules(), _Room(MAPPINGS)
         self._memory: memoryview | None = None
         self._checked = 0.0
         self._known: dict[int, _Known] = {}
@@ -151,6 +159,7 @@ class Unwinder:
             self._begin()
 
         bpf.before_attaching = begin
+        bpf.before_compiling.append(_check_registers_are_told)
         _OF[bpf] = self
 
     @property
@@ -164,7 +173,7 @@ class Unwinder:
         if space is None:
             number = ustack()
             if number >= 0:  # not a thread of the kernel's
-                self._wanted[pid()] += 1
+                self._want()
             return number
         if space.count == 0:
             return ustack()
@@ -184,15 +193,24 @@ class Unwinder:
                 break
         return ustack_of(frames.addresses, count)
 
+    def _want(self) -> None:
+        """In a probe: ask for the code of the current process."""
+        # Of two with one place the other asks again.
+        wanted = self._wanted[pid() & (PROCESSES - 1)]
+        if wanted.pid != pid():
+            wanted.pid = pid()
+            wanted.events = 0
+        wanted.events += 1
+
     def _step(self, space: Space, now: Registers) -> bool:
         """In a probe: go on to the caller; False if there is none, or its registers are not known."""
         address = now.ip - now.called
-        place = self._place(space, address)
+        code = self._mapping(space, address)
         row = None
-        if place is not None:
-            row = self._rows.get(self._find_row(place.first, place.count, address - place.bias))
+        if code is not None:
+            row = self._rows.get(self._find_row(code.first, code.count, address - code.bias))
         else:
-            self._wanted[pid()] += 1
+            self._want()
         if row is None or row.rules & UNKNOWN:
             return self._by_frame_pointer(now)
         rules = row.rules
@@ -245,9 +263,9 @@ class Unwinder:
         now.called = called
         return now.ip != 0
 
-    def _place(self, space: Space, address: int) -> Any:
-        """In a probe: the place that an address lies in; None if it lies in none."""
-        found = self._places.get(self._find_place(space.first, space.count, address))
+    def _mapping(self, space: Space, address: int) -> Any:
+        """In a probe: the mapping that an address lies in; None if it lies in none."""
+        found = self._mappings.get(self._find_mapping(space.first, space.count, address))
         if found is None or address < found.start or address >= found.end:
             return None
         return found
@@ -260,9 +278,8 @@ class Unwinder:
         if time.monotonic() >= self._checked + _AGAIN:
             self._forget_ended()
             self._checked = time.monotonic()
-        # Those that most events came from first.
-        for process, _ in sorted(self._wanted.items(), key=lambda item: -item[1]):
-            self._want(process)
+        for process in self._asked():
+            self._read_next(process)
         while self._queue:
             process, reading = next(iter(self._queue.items()))
             for _ in reading:
@@ -273,16 +290,23 @@ class Unwinder:
 
     def _begin(self) -> None:
         self._rules.use(self._rows.window().memory)
-        self._memory = self._places.window().memory
+        self._memory = self._mappings.window().memory
         until = time.monotonic() + _SECONDS
         for process in self._pids:
-            self._want(process)
+            self._read_next(process)
         while self._queue and time.monotonic() < until:
             self.look()
 
-    def _want(self, process: int) -> None:
+    def _asked(self) -> list[int]:
+        """The processes whose code is wanted, those that most events came from first."""
+        memory = self._wanted.window().memory
+        found = [(events, process) for process, events in _WANTED.iter_unpack(memory) if process]
+        if found:
+            memory[:] = bytes(len(memory))
+        return [process for _, process in sorted(found, reverse=True)]
+
+    def _read_next(self, process: int) -> None:
         """Read the rules of a process next, unless that was done a moment ago."""
-        self._wanted.pop(process, None)
         known = self._known.get(process)
         program = running_program(process)
         if known is not None and known.program == program and time.monotonic() - known.looked < _AGAIN:
@@ -303,25 +327,25 @@ class Unwinder:
             self._known[process] = known._replace(looked=time.monotonic())
             return
         namespace = mount_namespace(process)
-        places: list[bytes] = []
+        packed: list[bytes] = []
         for mapping in mappings:
             rules = yield from self._rules.of(process, mapping, namespace)
             bias = rules.bias(mapping)
-            if bias is not None and rules.size and len(places) < _MAX_PLACES:
-                places.append(_PLACE.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size))
-        first = self._room.take(len(places)) if known is not None or len(self._known) < PROCESSES else None
+            if bias is not None and rules.size and len(packed) < _MAX_MAPPINGS:
+                packed.append(_MAPPING.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size))
+        first = self._room.take(len(packed)) if known is not None or len(self._known) < PROCESSES else None
         if first is None:
-            room = f"{PROCESSES} processes and {PLACES} mappings of code"
+            room = f"{PROCESSES} processes and {MAPPINGS} mappings of code"
             self._rules.given_up.setdefault("", f"process {process} is one too many: there is room for {room}")
             return
         assert self._memory is not None
-        self._memory[first * _PLACE.size : (first + len(places)) * _PLACE.size] = b"".join(places)
-        self._spaces[process] = Space(first=first, count=len(places))
+        self._memory[first * _MAPPING.size : (first + len(packed)) * _MAPPING.size] = b"".join(packed)
+        self._spaces[process] = Space(first=first, count=len(packed))
         self._let_go(process)
-        self._known[process] = _Known(program, hash(mappings), first, len(places), time.monotonic())
+        self._known[process] = _Known(program, hash(mappings), first, len(packed), time.monotonic())
 
     def _forget_ended(self) -> None:
-        self._room.settle()
+        self._room.reuse()
         for process, known in list(self._known.items()):
             if running_program(process) != known.program:
                 self._spaces.pop(process, None)
@@ -334,7 +358,7 @@ class Unwinder:
 
 
 class _Known(NamedTuple):
-    """A process that the probe knows: what it runs, a hash of its mappings, its places, and when it was looked at."""
+    """A process that the probe knows: what it runs, a hash of its mappings, their range, and when it was looked at."""
 
     program: tuple[bytes, bytes]
     mappings: int
@@ -344,7 +368,7 @@ class _Known(NamedTuple):
 
 
 class _Room:
-    """Ranges of entries of an array. What was given back is taken again only after `settle`: a probe may be there."""
+    """Ranges of entries of an array. What was given back is taken again only after `reuse`: a probe may be there."""
 
     def __init__(self, size: int) -> None:
         self._free = [(0, size)]
@@ -362,7 +386,7 @@ class _Room:
         """Return entries."""
         self._leaving.append((first, count))
 
-    def settle(self) -> None:
+    def reuse(self) -> None:
         """Have what was given back, and join what lies side by side."""
         joined: list[tuple[int, int]] = []
         for first, size in sorted([*self._free, *self._leaving]):
@@ -371,6 +395,15 @@ class _Room:
             elif size:
                 joined.append((first, size))
         self._free, self._leaving = joined, []
+
+
+def _check_registers_are_told(target: Any) -> None:
+    # Since Linux commit dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper") (in v5.15).
+    if not target.has("helper:task_pt_regs"):
+        raise NotSupported(
+            "--unwind: this kernel does not tell a program with which registers a process left its own code; Linux "
+            "5.15 and later do: leave --unwind out"
+        )
 
 
 def _last_from(table: Any, steps: int, first: int, count: int, address: int) -> int:

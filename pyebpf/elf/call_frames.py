@@ -1,48 +1,26 @@
 """`.eh_frame`: for each instruction of an ELF file, where the caller's registers are.
 
-DWARF 5, section 6.4, "Call Frame Information", as the Linux Standard Base changes it for `.eh_frame`. Its programs
-give a register's rule anywhere in a function; of all registers those three are kept that lead to the next caller: the
-stack pointer, the frame pointer and the return address. A `Row` holds from its address to that of the next one.
+DWARF 5, section 6.4.1, "Structure of Call Frame Information", as the Linux Standard Base changes it for `.eh_frame`.
 """
 
 from __future__ import annotations
 
 import struct
-from struct import Struct, unpack_from
-from typing import TYPE_CHECKING, Any, NamedTuple
+from struct import unpack_from
+from typing import TYPE_CHECKING, NamedTuple
 
+from pyebpf.elf.call_frame_program import ROW, UNKNOWN, Program, Registers, Row, sleb, uleb
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyebpf.elf.headers import ElfHeaders
 
-#: A row in memory: address, offset of the CFA, offsets of the frame pointer and the return address, rules.
-ROW = Struct("=IihhI")
-
-# Rules of a row. The canonical frame address (CFA) is the stack pointer's value before the call.
-#: The CFA is counted from the frame pointer, else from the stack pointer; it is what memory holds there.
-CFA_OF_FP, CFA_IN_MEMORY = 1, 1 << 1
-#: The CFA as in the procedure linkage table of x86-64: 16 bytes above the stack pointer from its 12th byte on, else 8.
-CFA_OF_PLT = 1 << 2
-#: Where the caller's frame pointer was saved, if it was: counted from the CFA, the stack pointer or the frame pointer.
-FP_AT_CFA, FP_AT_SP, FP_AT_FP = 1 << 3, 1 << 4, 1 << 5
-#: It was not saved, or where no row can say: callers that need it cannot be found.
-FP_LOST = 1 << 11
-#: The return address is counted from the stack pointer, or still in its register; else counted from the CFA.
-RA_AT_SP, RA_IN_REGISTER = 1 << 6, 1 << 7
-#: The caller was interrupted by a signal: it goes on at the return address, and not behind a call.
-SIGNAL = 1 << 8
-#: Nobody has called this function; and nothing is known here, or nothing that a row can hold.
-OUTERMOST, UNKNOWN = 1 << 9, 1 << 10
-
-#: Numbers of the stack pointer, the frame pointer and the return address, by `e_machine`: the ABIs' DWARF tables.
-_REGISTERS = {62: (7, 6, 16), 183: (31, 29, 30)}
-_X86_64 = 62
+#: By `e_machine`, EM_X86_64 and EM_AARCH64: the ABIs' DWARF tables.
+_REGISTERS = {62: Registers(7, 6, 16, saved=True), 183: Registers(31, 29, 30, saved=False)}
 
 _MAX_ROWS = 1 << 21
-_MAX_DEPTH, _MAX_INSTRUCTIONS = 64, 1 << 16  # of saved states, and of one function's
 _PADDING = 16  # bytes between functions at most, which nobody runs, so that no row is needed for them
 _OFTEN = 256  # functions between the places where the caller may pause
 
@@ -50,20 +28,6 @@ _OFTEN = 256  # functions between the places where the caller may pause
 _FORMATS = {0x00: "Q", 0x02: "H", 0x03: "I", 0x04: "Q", 0x0A: "h", 0x0B: "i", 0x0C: "q"}
 _SIZES = {"Q": 8, "q": 8, "I": 4, "i": 4, "H": 2, "h": 2}
 _ABSOLUTE, _RELATIVE, _OMITTED = 0x00, 0x10, 0xFF
-
-_PLT = bytes((0x77, 8, 0x80, 0, 0x3F, 0x1A, 0x3B, 0x2A, 0x33, 0x24, 0x22))
-"""DW_OP_breg7 (rsp) 8; breg16 (rip) 0; lit15; and; lit11; ge; lit3; shl; plus"""
-_BREG0, _BREG31, _DEREF = 0x70, 0x8F, 0x06
-
-
-class Row(NamedTuple):
-    """Where the caller's registers are, from the virtual address `start` on: offsets in bytes, rules as above."""
-
-    start: int
-    cfa: int
-    fp: int
-    ra: int
-    rules: int
 
 
 class _Common(NamedTuple):
@@ -85,22 +49,6 @@ class _Function(NamedTuple):
     end: int
     common: _Common
     program: bytes
-
-
-class _State:
-    """Rules as a program has set them; None is one that a row cannot hold."""
-
-    __slots__ = ("cfa", "fp", "ra")
-
-    def __init__(self) -> None:
-        self.cfa: tuple[int, int] | None = None  # rules, offset
-        self.fp: tuple[int, int] | None = (0, 0)
-        self.ra: tuple[int, int] | None = (RA_IN_REGISTER, 0)
-
-    def copy(self) -> _State:
-        other = _State()
-        other.cfa, other.fp, other.ra = self.cfa, self.fp, self.ra
-        return other
 
 
 def call_frames(elf: ElfHeaders) -> Iterator[bytes]:
@@ -149,12 +97,11 @@ def call_frames(elf: ElfHeaders) -> Iterator[bytes]:
 class _Reader:
     """The section's bytes, which any user may have written."""
 
-    def __init__(self, elf: ElfHeaders, data: bytes, address: int, registers: tuple[int, int, int]) -> None:
+    def __init__(self, elf: ElfHeaders, data: bytes, address: int, registers: Registers) -> None:
         self._path = elf.path
         self._data = data
         self._address = address
-        self._x86 = elf.machine == _X86_64
-        self._sp, self._fp, self._ra = registers
+        self._registers = registers
         self._common: dict[int, _Common | None] = {}
         #: Rows counted from a function's start, of programs seen before: many functions share one.
         self._known: dict[tuple[_Common, bytes], list[Row]] = {}
@@ -185,7 +132,7 @@ class _Reader:
             start, place = self._pointer(place + 4, common.encoding)
             size, place = self._pointer(place, common.encoding & 0x0F)
             if common.augmented:
-                length, place = _uleb(self._data, place)
+                length, place = uleb(self._data, place)
                 place += length
         except (struct.error, IndexError):
             raise MalformedData(f"{self._path}: an entry of .eh_frame is cut short") from None
@@ -213,13 +160,13 @@ class _Reader:
         if zero or version not in {1, 3} or augmentation_end < 0 or end > len(data):
             return None
         augmentation = data[place:augmentation_end]
-        code, place = _uleb(data, augmentation_end + 1)
-        alignment, place = _sleb(data, place)
-        register, place = (data[place], place + 1) if version == 1 else _uleb(data, place)
+        code, place = uleb(data, augmentation_end + 1)
+        alignment, place = sleb(data, place)
+        register, place = (data[place], place + 1) if version == 1 else uleb(data, place)
         encoding, signal = _ABSOLUTE, False
         augmented = augmentation[:1] == b"z"
         if augmented:
-            size, place = _uleb(data, place)
+            size, place = uleb(data, place)
             initial_at = place + size
             for letter in augmentation[1:].decode("latin-1"):
                 if letter == "R":
@@ -262,258 +209,9 @@ class _Reader:
         return [Row(start + row.start, *row[1:]) for row in found if row.start < size]
 
     def _run(self, function: _Function) -> list[Row]:
-        program = _Program(self, function.common)
-        if self._x86:
-            program.state.ra = None  # x86-64 has no register for it
-        program.run(function.common.initial)
+        common = function.common
+        program = Program(self._registers, common.code_alignment, common.data_alignment, signal=common.signal)
+        program.run(common.initial)
         program.begin()
         program.run(function.program)
         return program.end()
-
-    def expression(self, code: bytes) -> tuple[int, int, bool] | None:
-        """Register, offset and whether memory is read, of the expressions that a row can hold."""
-        if not code or not _BREG0 <= code[0] <= _BREG31:
-            return None
-        offset, place = _sleb(code, 1)
-        if code[place:] == b"":
-            return code[0] - _BREG0, offset, False
-        return (code[0] - _BREG0, offset, True) if code[place:] == bytes((_DEREF,)) else None
-
-    def cfa(self, register: int, offset: int) -> tuple[int, int] | None:
-        """The rule for a CFA that is counted from a register."""
-        if register == self._sp:
-            return 0, offset
-        return (CFA_OF_FP, offset) if register == self._fp else None
-
-    def cfa_of(self, code: bytes) -> tuple[int, int] | None:
-        """The rule for a CFA that an expression gives."""
-        if code == _PLT and self._x86:
-            return CFA_OF_PLT, 0
-        found = self.expression(code)
-        if found is None:
-            return None
-        rule = self.cfa(found[0], found[1])
-        return None if rule is None else (rule[0] | (CFA_IN_MEMORY if found[2] else 0), rule[1])
-
-    def save(self, state: _State, register: int, offset: int | None) -> None:
-        """A register is saved at an offset from the CFA; None: in another register, or lost."""
-        if register == self._fp:
-            state.fp = None if offset is None else (FP_AT_CFA, offset)
-        elif register == self._ra:
-            state.ra = None if offset is None else (0, offset)
-
-    def save_at(self, state: _State, register: int, code: bytes) -> None:
-        """A register is saved at the address that an expression gives."""
-        found = self.expression(code)
-        rule = None
-        if found is not None and not found[2]:
-            rule = {self._sp: FP_AT_SP, self._fp: FP_AT_FP}.get(found[0])
-        place = None if rule is None or found is None else found[1]
-        if register == self._fp:
-            state.fp = None if rule is None or place is None else (rule, place)
-        elif register == self._ra:
-            state.ra = (RA_AT_SP, place) if rule == FP_AT_SP and place is not None else None
-
-    def restore(self, state: _State, register: int, initial: _State) -> None:
-        """A register has again the rule that it had at the function's entry."""
-        if register == self._fp:
-            state.fp = initial.fp
-        elif register == self._ra:
-            state.ra = initial.ra
-
-    def outermost(self, register: int) -> bool:
-        """Whether a register that is undefined says that there is no caller."""
-        return register == self._ra
-
-
-class _Program:
-    """A run of call frame instructions: `found` has the rows so far, from `place` bytes behind the start on."""
-
-    def __init__(self, reader: _Reader, common: _Common) -> None:
-        self._reader = reader
-        self._common = common
-        self._saved: list[_State] = []
-        self._outermost = False
-        self._initial = _State()
-        self.state = _State()
-        self.found: list[Row] = []
-        self.place = 0
-
-    def run(self, code: bytes) -> None:
-        """Run instructions. Raises struct.error or IndexError where they are garbled."""
-        alignment, save = self._common.data_alignment, self._reader.save
-        place, count = 0, 0
-        while place < len(code):
-            count += 1
-            if count > _MAX_INSTRUCTIONS:
-                raise IndexError
-            opcode = code[place]
-            place += 1
-            high, low = opcode & 0xC0, opcode & 0x3F
-            if high == 0x40:  # DW_CFA_advance_loc
-                self._advance(low)
-            elif high == 0x80:  # DW_CFA_offset
-                offset, place = _uleb(code, place)
-                save(self.state, low, offset * alignment)
-            elif high == 0xC0:  # DW_CFA_restore
-                self._restore(low)
-            else:
-                run, operands = _INSTRUCTIONS[opcode]
-                values = []
-                for operand in operands:
-                    value, place = operand(code, place)
-                    values.append(value)
-                run(self, *values)
-
-    def begin(self) -> None:
-        """The instructions so far were those that functions share: what they have set is what `restore` gives back."""
-        self._initial = self.state.copy()
-        self.found.clear()
-        self.place = 0
-
-    def end(self) -> list[Row]:
-        """The rows, once the function's last one is closed."""
-        self._add()
-        return self.found
-
-    def _add(self) -> None:
-        """Close the row that ends here."""
-        row = Row(self.place, *self._rule())
-        if self.found and self.found[-1].start == self.place:
-            self.found.pop()
-        if not self.found or self.found[-1][1:] != row[1:]:
-            self.found.append(row)
-
-    def _rule(self) -> tuple[int, int, int, int]:
-        signal = SIGNAL if self._common.signal else 0
-        if self._outermost:
-            return 0, 0, 0, OUTERMOST
-        cfa, fp, ra = self.state.cfa, self.state.fp, self.state.ra
-        if cfa is None or ra is None:
-            return 0, 0, 0, UNKNOWN
-        if fp is None:
-            fp = (FP_LOST, 0)
-        if not (-1 << 31 <= cfa[1] < 1 << 31 and -1 << 15 <= fp[1] < 1 << 15 and -1 << 15 <= ra[1] < 1 << 15):
-            return 0, 0, 0, UNKNOWN
-        return cfa[1], fp[1], ra[1], cfa[0] | fp[0] | ra[0] | signal
-
-    # Instructions --------------------------------------------------------------------------------------------------
-
-    def _nothing(self, *_: object) -> None:
-        pass
-
-    def _advance(self, delta: int) -> None:
-        self._add()
-        self.place += delta * self._common.code_alignment
-
-    def _def_cfa(self, register: int, offset: int) -> None:
-        self.state.cfa = self._reader.cfa(register, offset)
-
-    def _def_cfa_sf(self, register: int, offset: int) -> None:
-        self._def_cfa(register, offset * self._common.data_alignment)
-
-    def _def_cfa_register(self, register: int) -> None:
-        cfa = self.state.cfa
-        self.state.cfa = None if cfa is None else self._reader.cfa(register, cfa[1])
-
-    def _def_cfa_offset(self, offset: int) -> None:
-        cfa = self.state.cfa
-        self.state.cfa = None if cfa is None else (cfa[0] & CFA_OF_FP, offset)
-
-    def _def_cfa_offset_sf(self, offset: int) -> None:
-        self._def_cfa_offset(offset * self._common.data_alignment)
-
-    def _def_cfa_expression(self, code: bytes) -> None:
-        self.state.cfa = self._reader.cfa_of(code)
-
-    def _offset(self, register: int, offset: int) -> None:
-        self._reader.save(self.state, register, offset * self._common.data_alignment)
-
-    def _negative_offset(self, register: int, offset: int) -> None:
-        self._offset(register, -offset)
-
-    def _elsewhere(self, register: int, *_: object) -> None:
-        self._reader.save(self.state, register, None)
-
-    def _expression(self, register: int, code: bytes) -> None:
-        self._reader.save_at(self.state, register, code)
-
-    def _undefined(self, register: int) -> None:
-        self._outermost = self._outermost or self._reader.outermost(register)
-        self._elsewhere(register)
-
-    def _same_value(self, register: int) -> None:
-        self._reader.restore(self.state, register, _State())
-
-    def _restore(self, register: int) -> None:
-        self._reader.restore(self.state, register, self._initial)
-
-    def _remember_state(self) -> None:
-        if len(self._saved) == _MAX_DEPTH:
-            raise IndexError
-        self._saved.append(self.state.copy())
-
-    def _restore_state(self) -> None:
-        self.state = self._saved.pop()
-
-
-def _uleb(data: bytes, place: int) -> tuple[int, int]:
-    """An unsigned LEB128 number of at most ten bytes, and the place behind it."""
-    value = data[place]
-    if value < 0x80:
-        return value, place + 1
-    value &= 0x7F
-    for shift in range(7, 70, 7):
-        place += 1
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place + 1
-    raise IndexError
-
-
-def _sleb(data: bytes, place: int) -> tuple[int, int]:
-    """A signed LEB128 number of at most ten bytes, and the place behind it."""
-    value, end = _uleb(data, place)
-    bits = 7 * (end - place)
-    return (value - (1 << bits) if value >> (bits - 1) & 1 else value), end
-
-
-def _block(data: bytes, place: int) -> tuple[bytes, int]:
-    """An expression: its length, and so many bytes."""
-    size, place = _uleb(data, place)
-    return data[place : place + size], place + size
-
-
-def _fixed(form: str, size: int) -> Callable[[bytes, int], tuple[int, int]]:
-    return lambda data, place: (unpack_from(form, data, place)[0], place + size)
-
-
-#: DW_CFA_*, and those of GNU's that compilers write: what runs, and its operands.
-_INSTRUCTIONS: dict[int, tuple[Callable[..., None], tuple[Callable[[bytes, int], tuple[Any, int]], ...]]] = {
-    0x00: (_Program._nothing, ()),  # nop
-    0x02: (_Program._advance, (_fixed("<B", 1),)),  # advance_loc1
-    0x03: (_Program._advance, (_fixed("<H", 2),)),  # advance_loc2
-    0x04: (_Program._advance, (_fixed("<I", 4),)),  # advance_loc4
-    0x05: (_Program._offset, (_uleb, _uleb)),  # offset_extended
-    0x06: (_Program._restore, (_uleb,)),  # restore_extended
-    0x07: (_Program._undefined, (_uleb,)),  # undefined
-    0x08: (_Program._same_value, (_uleb,)),  # same_value
-    0x09: (_Program._elsewhere, (_uleb, _uleb)),  # register
-    0x0A: (_Program._remember_state, ()),  # remember_state
-    0x0B: (_Program._restore_state, ()),  # restore_state
-    0x0C: (_Program._def_cfa, (_uleb, _uleb)),  # def_cfa
-    0x0D: (_Program._def_cfa_register, (_uleb,)),  # def_cfa_register
-    0x0E: (_Program._def_cfa_offset, (_uleb,)),  # def_cfa_offset
-    0x0F: (_Program._def_cfa_expression, (_block,)),  # def_cfa_expression
-    0x10: (_Program._expression, (_uleb, _block)),  # expression
-    0x11: (_Program._offset, (_uleb, _sleb)),  # offset_extended_sf
-    0x12: (_Program._def_cfa_sf, (_uleb, _sleb)),  # def_cfa_sf
-    0x13: (_Program._def_cfa_offset_sf, (_sleb,)),  # def_cfa_offset_sf
-    0x14: (_Program._elsewhere, (_uleb, _uleb)),  # val_offset
-    0x15: (_Program._elsewhere, (_uleb, _sleb)),  # val_offset_sf
-    0x16: (_Program._elsewhere, (_uleb, _block)),  # val_expression
-    0x2D: (_Program._nothing, ()),  # AARCH64_negate_ra_state: the return address is signed from here on
-    0x2E: (_Program._nothing, (_uleb,)),  # GNU_args_size
-    0x2F: (_Program._negative_offset, (_uleb, _uleb)),  # GNU_negative_offset_extended
-}

@@ -15,6 +15,8 @@ from pyebpf.module.linking import link_module
 from pyebpf.specs.maps import map_size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.builder.drop_counters import DropReason
     from pyebpf.module.declared import D, DeclaredMap
     from pyebpf.module.linking import Excluded
@@ -35,6 +37,9 @@ class BaseModule:
         #: Limit of different stacks that are kept, half a kilobyte each up to 55 frames, two above; None for what
         #: `pyebpf.builder.intrinsics.stacks` says.
         self.max_stacks: int | None = None
+        #: Called with the target before the probes are compiled for it. They refuse a kernel that lacks what these
+        #: need, in words of their own, by NotSupported or NotFound.
+        self.before_compiling: list[Callable[[Target], None]] = []
         self._drop_reasons: tuple[DropReason, ...] = ()
         self._choices: tuple[Choice, ...] = ()
 
@@ -64,6 +69,8 @@ class BaseModule:
         `excluded` are candidates that are not to be taken, each with the reason. Raises CompileError, NotFound for a
         target that the kernel lacks, or NotSupported for a probe that has no candidate left.
         """
+        for check in self.before_compiling:
+            check(target)
         with collector_paused():
             spec, self._drop_reasons = link_module(self.probes, self.maps, target, excluded)
         self._choices = spec.choices

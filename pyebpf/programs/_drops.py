@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf import BPF, NotFound, NotSupported, enum
+from pyebpf import NotFound, NotSupported, enum
 from pyebpf.tool import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyebpf import BPF
 
 #: The tracepoint's record, whose fields are its arguments' names.
 EVENT = "struct trace_event_raw_kfree_skb"
@@ -36,26 +38,22 @@ def _closest(error: NotFound) -> str:
     return f" (did you mean {' or '.join(reasons)}?)" if reasons else ""
 
 
-class WithReasons(BPF):
-    """Probes that look at reasons; `reasons` are those asked for, which an old kernel does not tell."""
+def check_reasons(reasons: tuple[str, ...]) -> Callable[[Any], None]:
+    """For `before_compiling`, of probes that look at these reasons.
 
-    def __init__(self, reasons: tuple[str, ...]) -> None:
-        super().__init__()
-        self.reasons = reasons
+    Raises NotSupported where reasons are asked for and the kernel tells none, NotFound for one it does not have.
+    """
 
-    def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's.
-
-        Raises NotSupported where reasons are asked for and the kernel tells none, NotFound for one it does not have.
-        """
-        if self.reasons and not target.has_field(EVENT, "reason"):
+    def check(target: Any) -> None:
+        if reasons and not target.has_field(EVENT, "reason"):
             raise NotSupported(NO_REASONS)
-        for reason in self.reasons:
+        for reason in reasons:
             try:
                 target.enumerator(full_name(reason))
             except NotFound as error:
                 raise NotFound(f"--reason: {reason!r} is none of this kernel's reasons{_closest(error)}") from None
-        return super().compile(target, **options)
+
+    return check
 
 
 class ReasonFilter:

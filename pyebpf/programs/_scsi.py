@@ -1,10 +1,10 @@
-"""SCSI commands: the names of their opcodes and results, and `ScsiCommands`, a module whose driver may be missing."""
+"""SCSI commands: the names of their opcodes and results, and what is to be there for probes of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pyebpf import BPF, NotFound, NotSupported
+from pyebpf import NotFound, NotSupported
 
 #: include/scsi/scsi_proto.h
 OPCODES = {
@@ -118,25 +118,18 @@ def status_byte_name(result: int) -> str:
     return f"SAM_STAT_{STATUS_BYTES[number]}" if number in STATUS_BYTES else f"[unknown: {number:#04x}]"
 
 
-class ScsiCommands(BPF):
-    """A module with probes at SCSI's tracepoints; `typed` if they look into a struct scsi_cmnd."""
+def check_driver(target: Any) -> None:
+    """Raise NotFound with what to do where the driver is not there."""
+    try:
+        target.tracepoint_format("scsi", "scsi_dispatch_cmd_done")
+    except NotFound as error:
+        raise NotFound(MISSING) from error
 
-    def __init__(self, *, typed: bool = False) -> None:
-        super().__init__()
-        self.typed = typed
 
-    def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's.
-
-        Raises NotFound with what to do where the driver is not there, NotSupported where its types are not known.
-        """
-        try:
-            target.tracepoint_format("scsi", "scsi_dispatch_cmd_done")
-        except NotFound as error:
-            raise NotFound(MISSING) from error
-        if self.typed:
-            try:
-                target.raw_tracepoint("scsi_dispatch_cmd_done")
-            except NotFound as error:
-                raise NotSupported(UNTYPED) from error
-        return super().compile(target, **options)
+def check_types(target: Any) -> None:
+    """Raise NotSupported, too, where the driver's types are not known: for probes that look into a struct scsi_cmnd."""
+    check_driver(target)
+    try:
+        target.raw_tracepoint("scsi_dispatch_cmd_done")
+    except NotFound as error:
+        raise NotSupported(UNTYPED) from error

@@ -133,7 +133,7 @@ def stacks(bpf: BPF, options: StackChoice, thread: ThreadStacks) -> dict[str, An
 
 
 class Looks:
-    """What is to be read of processes while they live: names of Python's functions, and files' rules of unwinding."""
+    """Reads of processes while they live: the names of Python's functions, and the rules by which files are unwound."""
 
     def __init__(self, bpf: BPF) -> None:
         self._due = {each: 0.0 for each in (python_stacks(bpf), unwinder_of(bpf)) if each is not None}

@@ -65,24 +65,18 @@ class Options:
         return ("usecs", 1_000) if self.microseconds else ("nsecs", 1)
 
 
-class Latencies(Counter):
-    """A module whose probe asks which function it runs at, if that is `by_function`."""
-
-    by_function = False
-
-    def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's. Raises NotSupported where the kernel does not tell: before Linux 5.15 (9ffd9f3ff719)."""
-        if self.by_function and not target.has("helper:get_func_ip@kprobe") and target.has("attach:kprobe"):
-            raise NotSupported(
-                "-F: this kernel does not tell a program which function it runs at; Linux 5.15 and later do: "
-                "leave -F out, or name one function"
-            )
-        return super().compile(target, **options)
+def check_functions_are_told(target: Any) -> None:
+    """Raise NotSupported where the kernel does not tell which function it runs at: before Linux 5.15 (9ffd9f3ff719)."""
+    if not target.has("helper:get_func_ip@kprobe") and target.has("attach:kprobe"):
+        raise NotSupported(
+            "-F: this kernel does not tell a program which function it runs at; Linux 5.15 and later do: "
+            "leave -F out, or name one function"
+        )
 
 
-def build(options: Options) -> Latencies:
+def build(options: Options) -> Counter:
     """The probes and the maps; nothing is loaded yet."""
-    bpf, tasks = Latencies(), TaskFilter(options)
+    bpf, tasks = Counter(), TaskFilter(options)
     _, where, pattern = split(options.pattern)
     most = options.max_probes
     unit, factor = options.unit()
@@ -102,7 +96,9 @@ def build(options: Options) -> Latencies:
             add(ctx.cookie if options.by_function else 0, elapsed)
 
     else:
-        bpf.pattern, bpf.by_function = pattern.rpartition(":")[2], options.by_function
+        bpf.pattern = pattern.rpartition(":")[2]
+        if options.by_function:
+            bpf.before_compiling.append(check_functions_are_told)
 
         @bpf.call(pattern, max_probes=most)
         def on_function(elapsed: int) -> None:

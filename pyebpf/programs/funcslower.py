@@ -29,7 +29,7 @@ from pyebpf import (
 )
 from pyebpf.filters import TaskFilter
 from pyebpf.programs.funccount import Counter, max_probes_option, split
-from pyebpf.programs.funclatency import Latencies, check_functions
+from pyebpf.programs.funclatency import check_functions, check_functions_are_told
 from pyebpf.tool import (
     Column,
     EventTool,
@@ -143,9 +143,9 @@ class Options:
         return (1 if self.milliseconds is None else self.milliseconds) * MILLISECOND
 
 
-def build(options: Options) -> Latencies:
+def build(options: Options) -> Counter:
     """The probes and the buffer; nothing is loaded yet."""
-    bpf, tasks = Latencies(), TaskFilter(options)
+    bpf, tasks = Counter(), TaskFilter(options)
     _, where, pattern = split(options.pattern)
     calls = bpf.ringbuf(Call, name="calls")
     single = not any(character in pattern for character in "*?[")
@@ -197,7 +197,9 @@ def build(options: Options) -> Latencies:
     def name(_: int) -> str:
         return pattern.rpartition(":")[2]
 
-    bpf.pattern, bpf.by_function = pattern.rpartition(":")[2], not single
+    bpf.pattern = pattern.rpartition(":")[2]
+    if not single:
+        bpf.before_compiling.append(check_functions_are_told)
     if single:
         bpf.name = name
 

@@ -85,24 +85,21 @@ class Event(Record):
     error: str | None = None
 
 
-class Scans(BPF):
-    """The probes, whose module may be missing."""
-
-    def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's. Raises NotFound with what to do where the kernel's WiFi stack is not there."""
-        try:
-            target.raw_tracepoint("rdev_scan")
-        except NotFound as error:
-            raise NotFound(
-                "the tracepoints of WiFi are missing. Either cfg80211 is not loaded: load the card's driver with "
-                "modprobe. Or the module has no BTF, which modules have since Linux 5.11"
-            ) from error
-        return super().compile(target, **options)
+def _check_stack(target: Any) -> None:
+    """Raise NotFound with what to do where the kernel's WiFi stack is not there."""
+    try:
+        target.raw_tracepoint("rdev_scan")
+    except NotFound as error:
+        raise NotFound(
+            "the tracepoints of WiFi are missing. Either cfg80211 is not loaded: load the card's driver with "
+            "modprobe. Or the module has no BTF, which modules have since Linux 5.11"
+        ) from error
 
 
-def build(options: NoOptions) -> Scans:  # noqa: ARG001 - as every tool's
+def build(options: NoOptions) -> BPF:  # noqa: ARG001 - as every tool's
     """The probes and maps; nothing is loaded yet."""
-    bpf = Scans()
+    bpf = BPF()
+    bpf.before_compiling.append(_check_stack)
     scans = bpf.hash(key=u64, value=Scan, size=256)  # by the address of the card's struct wiphy
     reports = bpf.ringbuf(Reported, name="reports")
 
@@ -178,7 +175,7 @@ def build(options: NoOptions) -> Scans:  # noqa: ARG001 - as every tool's
     return bpf
 
 
-def steps(bpf: Scans, _options: NoOptions, stop: Stop) -> Iterator[Event]:
+def steps(bpf: BPF, _options: NoOptions, stop: Stop) -> Iterator[Event]:
     """Steps of scans as they happen."""
     for found in events(bpf["reports"], stop):
         name = EVENTS[found.kind]

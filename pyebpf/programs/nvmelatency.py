@@ -108,21 +108,18 @@ class Options:
     milliseconds: bool = milliseconds_option()
 
 
-class Commands(BPF):
-    """The probes, whose module may be missing."""
-
-    def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's. Raises NotFound with what to do where the driver is not there."""
-        try:
-            target.tracepoint_format("nvme", "nvme_setup_cmd")
-        except NotFound as error:
-            raise NotFound("the NVMe driver is not loaded: modprobe nvme, or this kernel has none") from error
-        return super().compile(target, **options)
+def _check_driver(target: Any) -> None:
+    """Raise NotFound with what to do where the driver is not there."""
+    try:
+        target.tracepoint_format("nvme", "nvme_setup_cmd")
+    except NotFound as error:
+        raise NotFound("the NVMe driver is not loaded: modprobe nvme, or this kernel has none") from error
 
 
-def build(options: Options) -> Commands:
+def build(options: Options) -> BPF:
     """The probes and maps; nothing is loaded yet."""
-    bpf = Commands()
+    bpf = BPF()
+    bpf.before_compiling.append(_check_driver)
     begun = bpf.hash(key=Command, value=Begun)
     unit, factor = time_unit(options.milliseconds)
     latency = bpf.log2_hist(key=Kind, unit=unit, name=LATENCY)
@@ -151,7 +148,7 @@ def command_name(kind: Kind) -> str:
     return (ADMIN_COMMANDS if kind.admin else COMMANDS).get(kind.opcode, f"[unknown: {kind.opcode:#04x}]")
 
 
-def snapshot(bpf: Commands, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
     """The interval's histograms, by disk, then by command; admin commands after those of disks."""
     interval = bpf[LATENCY].interval()
     for kind in sorted(interval, key=lambda kind: (kind.admin, kind.controller, kind.disk, kind.opcode)):

@@ -125,7 +125,7 @@ TOOL = StackTool(
         Example("profile -af 5", "folded, the kernel's functions marked"),
         Example("profile -K -I -C 0 5", "the kernel on processor 0, idle or not"),
         Example("profile --python -p 181 10", "with the names of Python's functions"),
-        Example("profile --unwind -p 181 10", "whole stacks of a program without frame pointers"),
+        Example("profile --unwind -p 181 10", "callers without frame pointers"),
         Example("profile -U -L 182 -f", "a thread's own stacks, until Ctrl-C"),
     ),
 )

@@ -9,9 +9,9 @@ Overhead: two map operations and a histogram for each command.
 
 from __future__ import annotations
 
-from pyebpf import KernelObject, Struct, u32
+from pyebpf import BPF, KernelObject, Struct, u32
 from pyebpf.in_flight import InFlight
-from pyebpf.programs._scsi import ScsiCommands, opcode_name
+from pyebpf.programs._scsi import check_types, opcode_name
 from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option, time_unit
 
 
@@ -28,9 +28,10 @@ class Options:
     milliseconds: bool = milliseconds_option()
 
 
-def build(options: Options) -> ScsiCommands:
+def build(options: Options) -> BPF:
     """The probes and their maps; nothing is loaded yet."""
-    bpf = ScsiCommands(typed=True)
+    bpf = BPF()
+    bpf.before_compiling.append(check_types)
     commands = InFlight(bpf, name="commands")
     unit, factor = time_unit(options.milliseconds)
     latency = bpf.log2_hist(key=Kind, unit=unit, name="latency")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import Struct, u32
-from pyebpf.programs._scsi import ScsiCommands, host_byte_name, status_byte_name
+from pyebpf import BPF, Struct, u32
+from pyebpf.programs._scsi import check_driver, host_byte_name, status_byte_name
 from pyebpf.tool import Column, Example, Record, SummaryTool, dataclass
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ class Options:
     """No options: all commands count."""
 
 
-def build(options: Options) -> ScsiCommands:  # noqa: ARG001 - as every tool's
+def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
     """The probe and its map; nothing is loaded yet."""
-    bpf = ScsiCommands()
+    bpf = BPF()
+    bpf.before_compiling.append(check_driver)
     results = bpf.counter(key=Result, name="results")
 
     @bpf.tracepoint("scsi:scsi_dispatch_cmd_done")
@@ -54,7 +55,7 @@ def build(options: Options) -> ScsiCommands:  # noqa: ARG001 - as every tool's
     return bpf
 
 
-def snapshot(bpf: ScsiCommands, options: Options) -> Iterator[Results]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: BPF, options: Options) -> Iterator[Results]:  # noqa: ARG001 - as every tool's
     """The interval's results, the most frequent last."""
     for key, count in sorted(bpf["results"].interval().items(), key=lambda item: (item[1], item[0].result)):
         yield Results(host_byte_name(key.result), status_byte_name(key.result), count)

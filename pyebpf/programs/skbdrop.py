@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from pyebpf import RawTracepointContext, Struct, has_field, kstack, s32, u32
+from pyebpf import BPF, RawTracepointContext, Struct, has_field, kstack, s32, u32
 from pyebpf.programs._counters import changes, network_counters
-from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
+from pyebpf.programs._drops import EVENT, ReasonFilter, check_reasons, reason_names, reasons_option
 from pyebpf.tool import Column, Example, Record, Stack, SummaryTool, dataclass, option
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Options:
     )
 
 
-class Drops(WithReasons):
+class Drops(BPF):
     """The probe; `before` are the counters at the start."""
 
     def __enter__(self) -> Self:
@@ -64,7 +64,8 @@ class Drops(WithReasons):
 
 def build(options: Options) -> Drops:
     """The probe and its map; nothing is loaded yet."""
-    bpf, reasons = Drops(options.reasons), ReasonFilter(options.reasons)
+    bpf, reasons = Drops(), ReasonFilter(options.reasons)
+    bpf.before_compiling.append(check_reasons(options.reasons))
     drops = bpf.counter(key=Site)
 
     @bpf.btf_tracepoint("kfree_skb")

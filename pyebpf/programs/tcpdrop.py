@@ -37,7 +37,7 @@ from pyebpf import (
 )
 from pyebpf.endpoints import with_port
 from pyebpf.programs._addresses import PacketAddresses
-from pyebpf.programs._drops import EVENT, ReasonFilter, WithReasons, reason_names, reasons_option
+from pyebpf.programs._drops import EVENT, ReasonFilter, check_reasons, reason_names, reasons_option
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tool import (
     Column,
@@ -125,9 +125,10 @@ class Options(VersionOptions):
     )
 
 
-def build(options: Options) -> WithReasons:
+def build(options: Options) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
-    bpf, reasons = WithReasons(options.reasons), ReasonFilter(options.reasons)
+    bpf, reasons = BPF(), ReasonFilter(options.reasons)
+    bpf.before_compiling.append(check_reasons(options.reasons))
     drops = bpf.ringbuf(Dropped)
 
     @bpf.btf_tracepoint("kfree_skb")

@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyebpf.elf.budget import MAX_SECONDS, Allowances, OverBudget
-from pyebpf.elf.call_frames import ROW, call_frames
+from pyebpf.elf.call_frame_program import ROW
+from pyebpf.elf.call_frames import call_frames
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import PyebpfError
 from pyebpf.symbols.mappings import VDSO, read_vdso
@@ -45,7 +46,7 @@ _NONE = FileRules(0, 0, ())
 
 
 class FrameRules:
-    """A table of the rows of files, `pyebpf.elf.call_frames.ROW` each, in memory that is given.
+    """A table of the rows of files, `pyebpf.elf.call_frame_program.ROW` each, in memory that is given.
 
     `given_up` has the files whose rules take too much, or have no room in the table, with the reasons.
     """
@@ -103,7 +104,7 @@ class FrameRules:
 
 
 def _key(pid: int, mapping: Mapping, namespace: str) -> _Key | None:
-    """What identifies a mapping's file; None if there is none."""
+    """The identity of a mapping's file; None if there is none."""
     if mapping.path == VDSO:
         try:
             return read_vdso(pid, mapping)

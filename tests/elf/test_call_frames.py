@@ -11,7 +11,7 @@ from elftools.dwarf.callframe import FDE
 from elftools.elf.elffile import ELFFile
 from hypothesis import given, strategies as st
 
-from pyebpf.elf.call_frames import (
+from pyebpf.elf.call_frame_program import (
     CFA_IN_MEMORY,
     CFA_OF_FP,
     CFA_OF_PLT,
@@ -26,11 +26,10 @@ from pyebpf.elf.call_frames import (
     SIGNAL,
     UNKNOWN,
     Row,
-    call_frames,
 )
+from pyebpf.elf.call_frames import call_frames
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import MalformedData
-from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.mappings import read_mappings
 from tests.support.native import build_native
 
@@ -199,7 +198,7 @@ def test_beside_pyelftools(tmp_path):
     libraries = [Path(each.path) for each in read_mappings("self") if "libc.so" in each.path]
     compared = 0
     for path in (program, libraries[0]):
-        rows = rows_of(ElfFile(str(path)))
+        rows = rows_of(ElfSymbols.from_bytes(path.read_bytes(), path.name))
         starts = [row.start for row in rows]
         assert starts == sorted(set(starts))
         for address, *theirs in their_rows(path):

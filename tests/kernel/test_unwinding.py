@@ -101,6 +101,8 @@ def stacks_at_target(program, *orders, prepare=True):
             counts[unwinder.ustack()] += 1
 
         with bpf:
+            while prepare and unwinder.look() < 0.1:
+                pass
             for order in orders:
                 process.tell(*order)
             assert unwinder.given_up == {}
@@ -199,7 +201,7 @@ def test_processes_that_end(program):
                     pass
                 assert list(unwinder._known) == [process.pid]
             wait_until(lambda: unwinder.look() and not unwinder._known, lambda: unwinder._known)
-            unwinder._room.settle()
+            unwinder._room.reuse()
             assert unwinder._room._free == [(0, 1 << 16)]
 
 

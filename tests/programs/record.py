@@ -46,7 +46,7 @@ VARIANTS = (
 LACKING = re.compile(
     "the (NVMe|SCSI|md) driver is not loaded|cfg80211 is not loaded|does not tell why it drops a packet|"
     "does not describe the types of its SCSI driver|does not tell a program which function it runs at|"
-    "does not tell when a request is queued"
+    "does not tell when a request is queued|does not tell a program with which registers"
 )
 #: What the compiler may want to know, whatever it asks today.
 FEATURES = (
