@@ -28,14 +28,17 @@ _OFTEN = 256  # functions between the places where the caller may pause
 _FORMATS = {0x00: "Q", 0x02: "H", 0x03: "I", 0x04: "Q", 0x0A: "h", 0x0B: "i", 0x0C: "q"}
 _SIZES = {"Q": 8, "q": 8, "I": 4, "i": 4, "H": 2, "h": 2}
 _ABSOLUTE, _RELATIVE, _OMITTED = 0x00, 0x10, 0xFF
+_USUAL = 0x1B  # DW_EH_PE_pcrel | DW_EH_PE_sdata4
+
+_START = struct.Struct("=I")  # of a row
 
 
 class _Common(NamedTuple):
     """A common information entry (CIE): what functions share."""
 
+    place: int
     code_alignment: int
     data_alignment: int
-    return_register: int
     encoding: int
     augmented: bool
     signal: bool
@@ -83,10 +86,10 @@ def call_frames(elf: ElfHeaders) -> Iterator[bytes]:
         rows = reader.rows(function)
         number += len(rows)
         elf.budget.check(number, _MAX_ROWS, "rows in .eh_frame")
-        piece += [ROW.pack(*row) for row in rows]
+        elf.budget.clock()
+        piece += rows
         end = function.end
         if index % _OFTEN == 0:
-            elf.budget.clock()
             yield b"".join(piece)
             piece.clear()
     if functions and end < 1 << 32:
@@ -103,8 +106,9 @@ class _Reader:
         self._address = address
         self._registers = registers
         self._common: dict[int, _Common | None] = {}
-        #: Rows counted from a function's start, of programs seen before: many functions share one.
-        self._known: dict[tuple[_Common, bytes], list[Row]] = {}
+        #: Rows, without their addresses, counted from a function's start, of programs seen before: many functions
+        #: share one.
+        self._known: dict[tuple[int, bytes], list[tuple[int, bytes]]] = {}
 
     def functions(self) -> Iterator[_Function]:
         """The functions in the order of the section; those of unknown encodings are left out."""
@@ -129,8 +133,12 @@ class _Reader:
         if common is None:
             return None
         try:
-            start, place = self._pointer(place + 4, common.encoding)
-            size, place = self._pointer(place, common.encoding & 0x0F)
+            if common.encoding == _USUAL:
+                start, size = unpack_from("<ii", self._data, place + 4)
+                start, place = start + self._address + place + 4, place + 12
+            else:
+                start, place = self._pointer(place + 4, common.encoding)
+                size, place = self._pointer(place, common.encoding & 0x0F)
             if common.augmented:
                 length, place = uleb(self._data, place)
                 place += length
@@ -182,9 +190,11 @@ class _Reader:
             place = initial_at
         elif augmentation:
             return None
-        if encoding & 0x0F not in _FORMATS or encoding & 0xF0 not in {_ABSOLUTE, _RELATIVE}:
+        if register != self._registers.ra or encoding & 0x0F not in _FORMATS:
             return None
-        return _Common(code, alignment, register, encoding, augmented, signal, data[place:end])
+        if encoding & 0xF0 not in {_ABSOLUTE, _RELATIVE}:
+            return None
+        return _Common(start, code, alignment, encoding, augmented, signal, data[place:end])
 
     def _pointer(self, place: int, encoding: int) -> tuple[int, int]:
         if encoding == _OMITTED & 0x7F:
@@ -195,18 +205,18 @@ class _Reader:
             value += self._address + place
         return value & 0xFFFF_FFFF_FFFF_FFFF if form.isupper() else value, place + _SIZES[form]
 
-    def rows(self, function: _Function) -> list[Row]:
-        """Rows of a function; one that says `UNKNOWN` where its program is garbled."""
-        key = (function.common, function.program)
+    def rows(self, function: _Function) -> list[bytes]:
+        """Rows of a function, packed; one that says `UNKNOWN` where its program is garbled."""
+        key = (function.common.place, function.program)
         found = self._known.get(key)
         if found is None:
             try:
-                found = self._run(function)
+                rows = self._run(function)
             except (struct.error, IndexError, KeyError):
-                found = [Row(0, 0, 0, 0, UNKNOWN)]
-            self._known[key] = found
+                rows = [Row(0, 0, 0, 0, UNKNOWN)]
+            found = self._known[key] = [(row.start, ROW.pack(*row)[_START.size :]) for row in rows]
         start, size = function.start, function.end - function.start
-        return [Row(start + row.start, *row[1:]) for row in found if row.start < size]
+        return [_START.pack(start + distance) + rest for distance, rest in found if distance < size]
 
     def _run(self, function: _Function) -> list[Row]:
         common = function.common

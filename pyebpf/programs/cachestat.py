@@ -42,22 +42,9 @@ class Options:
     """Options: none of its own."""
 
 
-class PageCache(BPF):
-    """A module that counts accesses by the function that the kernel has for them: `accesses`, the newer first."""
-
-    accesses: tuple[Any, Any]
-
-    def compile(self, target: Any, **options: Any) -> Any:
-        """As every module's, with one of the two probes of accesses."""
-        # Since Linux 5.16 mark_page_accessed() calls folio_mark_accessed().
-        unwanted = self.accesses[target.has_function("folio_mark_accessed")]
-        self.probes = [probe for probe in self.probes if probe is not unwanted]
-        return super().compile(target, **options)
-
-
 def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
     """The probes and the counts; nothing is loaded yet."""
-    bpf = PageCache()
+    bpf = BPF()
     pages = bpf.counter(key=u32, name="pages")
 
     @bpf.function("folio_mark_accessed")
@@ -68,7 +55,12 @@ def build(options: Options) -> BPF:  # noqa: ARG001 - as every tool's
     def on_page_access() -> None:
         pages[ACCESSED].add()
 
-    bpf.accesses = on_access, on_page_access
+    def choose_access(target: Any) -> None:
+        # Since Linux 5.16 mark_page_accessed() calls folio_mark_accessed().
+        unwanted = on_page_access if target.has_function("folio_mark_accessed") else on_access
+        bpf.probes = [probe for probe in bpf.probes if probe is not unwanted]
+
+    bpf.before_compiling.append(choose_access)
 
     @bpf.btf_tracepoint("mm_filemap_add_to_page_cache")
     def on_add() -> None:
