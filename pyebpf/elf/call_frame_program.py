@@ -7,7 +7,7 @@ pointer and the return address. A `Row` holds from its address to that of the ne
 from __future__ import annotations
 
 from struct import Struct, unpack_from
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ SIGNAL = 1 << 8
 #: Nobody has called this function; and nothing is known here, or nothing that a row can hold.
 OUTERMOST, UNKNOWN = 1 << 9, 1 << 10
 
-_MAX_DEPTH, _MAX_INSTRUCTIONS = 64, 1 << 16  # of saved states, and of one function's
+_MAX_DEPTH, _MAX_PROGRAM = 64, 1 << 16  # saved states, and bytes of one function's program
 
 _PLT = bytes((0x77, 8, 0x80, 0, 0x3F, 0x1A, 0x3B, 0x2A, 0x33, 0x24, 0x22))
 """DW_OP_breg7 (rsp) 8; breg16 (rip) 0; lit15; and; lit11; ge; lit3; shl; plus"""
@@ -60,14 +60,18 @@ class Registers(NamedTuple):
     saved: bool
 
 
+#: Rules of a register, and the offset that they count; None is one that a row cannot hold.
+_Rule: TypeAlias = "tuple[int, int] | None"
+
+
 class _State:
     """Rules as a program has set them; None is one that a row cannot hold."""
 
     __slots__ = ("cfa", "fp", "ra")
 
-    def __init__(self, ra: tuple[int, int] | None) -> None:
-        self.cfa: tuple[int, int] | None = None  # rules, offset
-        self.fp: tuple[int, int] | None = (0, 0)
+    def __init__(self, ra: _Rule) -> None:
+        self.cfa: _Rule = None
+        self.fp: _Rule = (0, 0)
         self.ra = ra
 
     def copy(self) -> _State:
@@ -77,7 +81,7 @@ class _State:
 
 
 class Program:
-    """A run of call frame instructions: `found` has the rows so far, from `place` bytes behind the start on."""
+    """A run of call frame instructions, from a function's start on."""
 
     def __init__(self, registers: Registers, code_alignment: int, data_alignment: int, *, signal: bool) -> None:
         self._registers = registers
@@ -87,22 +91,25 @@ class Program:
         self._outermost = False
         self.state = _State(None if registers.saved else (RA_IN_REGISTER, 0))
         self._initial = self.state
-        self.found: list[Row] = []
-        self.place = 0
+        self._found: list[tuple[int, _Rule, _Rule, _Rule]] = []
+        self._place = 0
+        #: Bytes of instructions so far.
+        self.work = 0
 
     def run(self, code: bytes) -> None:
         """Run instructions. Raises struct.error or IndexError where they are garbled."""
         alignment, save = self._data_alignment, self._save
-        place, count = 0, 0
-        while place < len(code):
-            count += 1
-            if count > _MAX_INSTRUCTIONS:
-                raise IndexError
+        place, end = 0, len(code)
+        if end > _MAX_PROGRAM:
+            raise IndexError
+        self.work += end
+        while place < end:
             opcode = code[place]
             place += 1
             high, low = opcode & 0xC0, opcode & 0x3F
             if high == 0x40:  # DW_CFA_advance_loc
-                self._advance(low)
+                self._add()
+                self._place += low * self._code_alignment
             elif high == 0x80:  # DW_CFA_offset
                 offset, place = uleb(code, place)
                 save(low, offset * alignment)
@@ -119,26 +126,29 @@ class Program:
     def begin(self) -> None:
         """The instructions so far were those that functions share: what they have set is what `restore` gives back."""
         self._initial = self.state.copy()
-        self.found.clear()
-        self.place = 0
+        self._found.clear()
+        self._place = 0
 
     def end(self) -> list[Row]:
         """The rows, once the function's last one is closed."""
         self._add()
-        return self.found
+        rows: list[Row] = []
+        for start, *rules in self._found:
+            row = Row(start, *self._rule(*rules))
+            if rows and rows[-1].start == start:
+                rows.pop()
+            if not rows or rows[-1][1:] != row[1:]:
+                rows.append(row)
+        return rows
 
     def _add(self) -> None:
         """Close the row that ends here."""
-        row = Row(self.place, *self._rule())
-        if self.found and self.found[-1].start == self.place:
-            self.found.pop()
-        if not self.found or self.found[-1][1:] != row[1:]:
-            self.found.append(row)
+        state = self.state
+        self._found.append((self._place, state.cfa, state.fp, state.ra))
 
-    def _rule(self) -> tuple[int, int, int, int]:
+    def _rule(self, cfa: _Rule, fp: _Rule, ra: _Rule) -> tuple[int, int, int, int]:
         if self._outermost:
             return 0, 0, 0, OUTERMOST
-        cfa, fp, ra = self.state.cfa, self.state.fp, self.state.ra
         if cfa is None or ra is None:
             return 0, 0, 0, UNKNOWN
         if fp is None:
@@ -154,7 +164,7 @@ class Program:
 
     def _advance(self, delta: int) -> None:
         self._add()
-        self.place += delta * self._code_alignment
+        self._place += delta * self._code_alignment
 
     def _def_cfa(self, register: int, offset: int) -> None:
         self.state.cfa = self._cfa(register, offset)
@@ -208,13 +218,13 @@ class Program:
 
     # Rules ---------------------------------------------------------------------------------------------------------
 
-    def _cfa(self, register: int, offset: int) -> tuple[int, int] | None:
+    def _cfa(self, register: int, offset: int) -> _Rule:
         """The rule for a CFA that is counted from a register."""
         if register == self._registers.sp:
             return 0, offset
         return (CFA_OF_FP, offset) if register == self._registers.fp else None
 
-    def _cfa_of(self, code: bytes) -> tuple[int, int] | None:
+    def _cfa_of(self, code: bytes) -> _Rule:
         """The rule for a CFA that an expression gives."""
         if code == _PLT and self._registers.saved:
             return CFA_OF_PLT, 0

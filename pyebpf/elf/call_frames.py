@@ -22,6 +22,7 @@ _REGISTERS = {62: Registers(7, 6, 16, saved=True), 183: Registers(31, 29, 30, sa
 
 _MAX_ROWS = 1 << 21
 _PADDING = 16  # bytes between functions at most, which nobody runs, so that no row is needed for them
+_MUCH = 1 << 14  # bytes of instructions between looks at the clock
 _OFTEN = 256  # functions between the places where the caller may pause
 
 # Pointer encodings, DW_EH_PE_*: the low nibble is the format, the next what it is counted from.
@@ -86,7 +87,9 @@ def call_frames(elf: ElfHeaders) -> Iterator[bytes]:
         rows = reader.rows(function)
         number += len(rows)
         elf.budget.check(number, _MAX_ROWS, "rows in .eh_frame")
-        elf.budget.clock()
+        if reader.work > _MUCH:
+            reader.work = 0
+            elf.budget.clock()
         piece += rows
         end = function.end
         if index % _OFTEN == 0:
@@ -105,6 +108,8 @@ class _Reader:
         self._data = data
         self._address = address
         self._registers = registers
+        #: Bytes of instructions since the last look at the clock.
+        self.work = 0
         self._common: dict[int, _Common | None] = {}
         #: Rows, without their addresses, counted from a function's start, of programs seen before: many functions
         #: share one.
@@ -224,4 +229,5 @@ class _Reader:
         program.run(common.initial)
         program.begin()
         program.run(function.program)
+        self.work += program.work
         return program.end()
