@@ -66,8 +66,9 @@ def test_functions_of_a_program(program):
     assert {name: each.total for name, each in found.items()} == {"spin_for": SHORT, "spin_long": LONG}
     assert between(SHORT * SHORT_LEAST, found["spin_for"], short)
     assert between(LONG * LONG_LEAST, found["spin_long"], long)
-    assert found["spin_for"].rows()[0].low == 1 << 16  # 65,536 nanoseconds are below 70,000
-    assert found["spin_long"].rows()[0].low == 1 << 23
+    # 65,536 nanoseconds are below 70,000; on a slow machine no call may be that short.
+    assert 1 << 16 <= found["spin_for"].rows()[0].low <= short / SHORT
+    assert 1 << 23 <= found["spin_long"].rows()[0].low <= long / LONG
 
 
 @pytest.mark.parametrize(("option", "unit", "row"), [("-u", "usecs", 8192), ("-m", "msecs", 8)])

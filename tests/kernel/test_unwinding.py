@@ -114,9 +114,12 @@ def stacks_at_target(program, *orders, prepare=True):
 
 
 def callers(stack, *names):
-    """Whether a stack begins with these, goes on to main, and ends where programs start."""
+    """The rest of a stack that begins with these; it ends where programs or threads start.
+
+    That may be a function of the C library's that has no name.
+    """
     assert stack[: len(names)] == names
-    assert stack[-1] in {"_start", "start_thread", "clone3", "clone", "__clone3", "thread_start"}, stack
+    assert stack[-1] in {"_start", "start_thread", "clone3", "clone", "__clone3", "thread_start", ""}, stack
     return stack[len(names) :]
 
 
