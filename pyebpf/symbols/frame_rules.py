@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pyebpf.elf.budget import MAX_SECONDS, Allowances, OverBudget
+from pyebpf.elf.budget import MAX_SECONDS, PATIENCE, Allowances, OverBudget
 from pyebpf.elf.call_frame_program import ROW
 from pyebpf.elf.call_frames import call_frames
 from pyebpf.elf.symbols import ElfSymbols
@@ -87,7 +87,8 @@ class FrameRules:
         assert self._table is not None
         first = place = self._next
         size = len(self._table) // ROW.size
-        elf.budget.seconds = self._allowances.left(elf.owner)
+        # A pass over a file of root's holds nobody up, since the caller may pause.
+        elf.budget.seconds = self._allowances.left(elf.owner) if elf.owner else PATIENCE
         began = time.thread_time()
         for piece in call_frames(elf):
             end = place + len(piece) // ROW.size
@@ -95,9 +96,11 @@ class FrameRules:
                 raise OverBudget(f"{elf.path}: no room is left for its rows of .eh_frame, {size} of all files")
             self._table[place * ROW.size : end * ROW.size] = piece
             place = end
-            self._allowances.spend(elf.owner, time.thread_time() - began)
+            paused = time.thread_time()
+            self._allowances.spend(elf.owner, paused - began)
             yield
             began = time.thread_time()
+            elf.budget.went_on_after(began - paused)
         self._next = place
         code = tuple(each for each in elf.segments if each.type == _LOAD and each.flags & _EXECUTABLE)
         return FileRules(first, place - first, code)
