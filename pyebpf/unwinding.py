@@ -27,6 +27,7 @@ from pyebpf import BPF, Struct, array, cast, field, has_field, helpers, pid, s16
 from pyebpf.builder.intrinsics.stacks import DEPTH
 from pyebpf.builder.loops import MANY_ITERATIONS
 from pyebpf.elf.call_frame_program import (
+    CFA_ABOVE_MEMORY,
     CFA_IN_MEMORY,
     CFA_OF_FP,
     CFA_OF_PLT,
@@ -34,6 +35,7 @@ from pyebpf.elf.call_frame_program import (
     FP_AT_FP,
     FP_AT_SP,
     FP_LOST,
+    NOT_HELD,
     OUTERMOST,
     RA_AT_SP,
     RA_IN_REGISTER,
@@ -42,7 +44,7 @@ from pyebpf.elf.call_frame_program import (
 )
 from pyebpf.errors import NotSupported
 from pyebpf.symbols.frame_rules import FrameRules
-from pyebpf.symbols.mappings import read_mappings, running_program
+from pyebpf.symbols.mappings import MOST_MAPPINGS, read_mappings, running_program
 from pyebpf.symbols.process import mount_namespace
 
 if TYPE_CHECKING:
@@ -63,7 +65,8 @@ _ADDRESS = (1 << 48) - 1
 _MAX_MAPPINGS = 1 << (_MAPPING_STEPS - 1)  # of one process
 #: Seconds: of a look, before it returns; until the next, and if there is more to read; for `pids` before attaching.
 _SLICE, _PAUSE, _SOON, _SECONDS = 0.2, 0.5, 0.01, 20.0
-_AGAIN = 1.0  # seconds until a process that has code elsewhere is looked at again
+#: Seconds until the mappings of processes are read again, and of how many of them at a time.
+_AGAIN, _REREAD = 1.0, 64
 
 
 class Row(Struct):
@@ -214,7 +217,7 @@ class Unwinder:
         if row is None or row.rules & UNKNOWN:
             return self._by_frame_pointer(now)
         rules = row.rules
-        if rules & OUTERMOST:
+        if rules & (OUTERMOST | NOT_HELD):
             return False
         cfa: u64 = now.sp
         if rules & CFA_OF_FP:
@@ -223,7 +226,7 @@ class Unwinder:
         if rules & CFA_OF_PLT:
             cfa = now.sp + (16 if now.ip & 15 >= 11 else 8)
         if rules & CFA_IN_MEMORY:
-            cfa = user(cfa, u64)[0]
+            cfa = user(cfa, u64)[0] + (8 if rules & CFA_ABOVE_MEMORY else 0)
         saved: u64 = cfa
         if rules & RA_AT_SP:
             saved = now.sp
@@ -278,6 +281,9 @@ class Unwinder:
         if time.monotonic() >= self._checked + _AGAIN:
             self._forget_ended()
             self._checked = time.monotonic()
+            # What has closed a library may have loaded another one in its place.
+            for process in sorted(self._known, key=lambda process: self._known[process].looked)[:_REREAD]:
+                self._read_next(process)
         for process in self._asked():
             self._read_next(process)
         while self._queue:
@@ -326,6 +332,9 @@ class Unwinder:
         if known is not None and known.mappings == hash(mappings):
             self._known[process] = known._replace(looked=time.monotonic())
             return
+        if len(mappings) == MOST_MAPPINGS:
+            reason = f"process {process} has more mappings of code than the {MOST_MAPPINGS} that are read"
+            self._rules.given_up.setdefault(f"process {process}", reason)
         namespace = mount_namespace(process)
         packed: list[bytes] = []
         for mapping in mappings:

@@ -28,14 +28,18 @@ FP_LOST = 1 << 11
 RA_AT_SP, RA_IN_REGISTER = 1 << 6, 1 << 7
 #: The caller was interrupted by a signal: it goes on at the return address, and not behind a call.
 SIGNAL = 1 << 8
-#: Nobody has called this function; and nothing is known here, or nothing that a row can hold.
-OUTERMOST, UNKNOWN = 1 << 9, 1 << 10
+#: Nobody has called this function; nothing is known here; and what is known no row can hold.
+OUTERMOST, UNKNOWN, NOT_HELD = 1 << 9, 1 << 10, 1 << 12
+#: The CFA is 8 bytes above what memory holds, as OpenSSL's assembly has it.
+CFA_ABOVE_MEMORY = 1 << 13
 
 _MAX_DEPTH, _MAX_PROGRAM = 64, 1 << 16  # saved states, and bytes of one function's program
 
 _PLT = bytes((0x77, 8, 0x80, 0, 0x3F, 0x1A, 0x3B, 0x2A, 0x33, 0x24, 0x22))
 """DW_OP_breg7 (rsp) 8; breg16 (rip) 0; lit15; and; lit11; ge; lit3; shl; plus"""
 _BREG0, _BREG31, _DEREF = 0x70, 0x8F, 0x06
+_ABOVE = bytes((_DEREF, 0x23, 8))
+"""DW_OP_deref; plus_uconst 8"""
 
 
 class Row(NamedTuple):
@@ -150,11 +154,11 @@ class Program:
         if self._outermost:
             return 0, 0, 0, OUTERMOST
         if cfa is None or ra is None:
-            return 0, 0, 0, UNKNOWN
+            return 0, 0, 0, NOT_HELD
         if fp is None:
             fp = (FP_LOST, 0)
         if not (-1 << 31 <= cfa[1] < 1 << 31 and -1 << 15 <= fp[1] < 1 << 15 and -1 << 15 <= ra[1] < 1 << 15):
-            return 0, 0, 0, UNKNOWN
+            return 0, 0, 0, NOT_HELD
         return cfa[1], fp[1], ra[1], cfa[0] | fp[0] | ra[0] | self._signal
 
     # Instructions --------------------------------------------------------------------------------------------------
@@ -228,11 +232,13 @@ class Program:
         """The rule for a CFA that an expression gives."""
         if code == _PLT and self._registers.saved:
             return CFA_OF_PLT, 0
-        found = _expression(code)
-        if found is None:
+        above = code[-len(_ABOVE) :] == _ABOVE
+        found = _expression(code[:-2] if above else code)
+        rule = None if found is None else self._cfa(found[0], found[1])
+        if found is None or rule is None:
             return None
-        rule = self._cfa(found[0], found[1])
-        return None if rule is None else (rule[0] | (CFA_IN_MEMORY if found[2] else 0), rule[1])
+        memory = CFA_IN_MEMORY | (CFA_ABOVE_MEMORY if above else 0)
+        return rule[0] | (memory if found[2] else 0), rule[1]
 
     def _save(self, register: int, offset: int | None) -> None:
         """A register is saved at an offset from the CFA; None: in another register, or lost."""

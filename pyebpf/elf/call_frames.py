@@ -9,7 +9,7 @@ import struct
 from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.elf.call_frame_program import ROW, UNKNOWN, Program, Registers, Row, sleb, uleb
+from pyebpf.elf.call_frame_program import NOT_HELD, ROW, UNKNOWN, Program, Registers, Row, sleb, uleb
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 #: By `e_machine`, EM_X86_64 and EM_AARCH64: the ABIs' DWARF tables.
 _REGISTERS = {62: Registers(7, 6, 16, saved=True), 183: Registers(31, 29, 30, saved=False)}
 
-_MAX_ROWS = 1 << 21
+_MAX_ROWS, _MAX_FUNCTIONS = 1 << 21, 1 << 19
 _PADDING = 16  # bytes between functions at most, which nobody runs, so that no row is needed for them
 _MUCH = 1 << 14  # bytes of instructions between looks at the clock
 _OFTEN = 256  # functions between the places where the caller may pause
@@ -70,7 +70,7 @@ def call_frames(elf: ElfHeaders) -> Iterator[bytes]:
     functions: list[_Function] = []
     for function in reader.functions():
         functions.append(function)
-        elf.budget.check(len(functions), _MAX_ROWS, "functions in .eh_frame")
+        elf.budget.check(len(functions), _MAX_FUNCTIONS, "functions in .eh_frame")
         elf.budget.clock(len(functions))
         if len(functions) % _OFTEN == 0:
             yield b""
@@ -211,14 +211,14 @@ class _Reader:
         return value & 0xFFFF_FFFF_FFFF_FFFF if form.isupper() else value, place + _SIZES[form]
 
     def rows(self, function: _Function) -> list[bytes]:
-        """Rows of a function, packed; one that says `UNKNOWN` where its program is garbled."""
+        """Rows of a function, packed; one that says `NOT_HELD` where its program is garbled."""
         key = (function.common.place, function.program)
         found = self._known.get(key)
         if found is None:
             try:
                 rows = self._run(function)
             except (struct.error, IndexError, KeyError):
-                rows = [Row(0, 0, 0, 0, UNKNOWN)]
+                rows = [Row(0, 0, 0, 0, NOT_HELD)]
             found = self._known[key] = [(row.start, ROW.pack(*row)[_START.size :]) for row in rows]
         start, size = function.start, function.end - function.start
         return [_START.pack(start + distance) + rest for distance, rest in found if distance < size]

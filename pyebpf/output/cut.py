@@ -21,7 +21,7 @@ _STARTS = frozenset(
     (
         *("_start", "_start_c", "main", "__libc_start_main", "__libc_start_call_main", "__libc_start_main_impl"),
         *("libc_start_main_stage2", "_dl_start_user", "_dl_start", "_dlstart", "_dlstart_c"),
-        *("start_thread", "clone", "__clone", "clone3", "__clone3"),
+        *("start_thread", "clone", "__clone", "clone3", "__clone3", "__start_context"),
         *("runtime.goexit", "runtime.mstart", "runtime.mstart0", "runtime.mstart1", "runtime.rt0_go"),
         *("runtime.mcall", "runtime.systemstack"),  # the stack of a thread of the runtime's begins anew there
     )
@@ -48,7 +48,8 @@ def is_cut(frames: Sequence[Frame]) -> bool:
     """Whether a process's stack, the innermost frame first, ends although its outermost function was called by another.
 
     Not for a stack that is empty, was not kept, or has as many frames as are kept. A C library without a symbol table
-    starts programs and threads by functions without names: its outermost frame is one if it called another file's.
+    starts programs and threads by functions without names: its outermost frame is one if it called another file's. A
+    program without one has `_start` without a name: it is what called `__libc_start_main`.
     """
     if not frames or len(frames) >= _DEPTH:
         return False
@@ -58,6 +59,8 @@ def is_cut(frames: Sequence[Frame]) -> bool:
         return False
     if not label.startswith("["):
         return _SUFFIX.sub("", label) not in _STARTS
+    if len(frames) > 1 and _SUFFIX.sub("", frames[-2].label) in _STARTS:
+        return False
     called = frames[-2].module if len(frames) > 1 else outermost.module
     return called == outermost.module or not _C_LIBRARY.fullmatch(_file(outermost))
 

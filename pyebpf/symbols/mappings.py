@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 # A process may have 65,530 mappings (vm.max_map_count), with names of 4 kB; those of code are a few hundred at most.
-_MAX_TEXT, _MAX_MAPPINGS = 1 << 22, 4096
+_MAX_TEXT, MOST_MAPPINGS = 1 << 22, 4096
 _DELETED = " (deleted)"
 # start-end perms offset major:minor inode path
 _LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) ([0-9a-f]+:[0-9a-f]+) ([0-9]+) *(.*)")
@@ -52,7 +52,7 @@ def parse_mappings(text: str) -> tuple[Mapping, ...]:
     """The executable mappings of the content of a `maps` file, by address."""
     found: list[Mapping] = []
     for line in text.split("\n"):
-        if len(found) == _MAX_MAPPINGS:
+        if len(found) == MOST_MAPPINGS:
             break
         match = _LINE.fullmatch(line)
         if match is None:

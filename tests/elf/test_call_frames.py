@@ -12,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given, strategies as st
 
 from pyebpf.elf.call_frame_program import (
+    CFA_ABOVE_MEMORY,
     CFA_IN_MEMORY,
     CFA_OF_FP,
     CFA_OF_PLT,
@@ -19,6 +20,7 @@ from pyebpf.elf.call_frame_program import (
     FP_AT_FP,
     FP_AT_SP,
     FP_LOST,
+    NOT_HELD,
     OUTERMOST,
     RA_AT_SP,
     RA_IN_REGISTER,
@@ -131,6 +133,11 @@ ENTRY = (0, 8, 0, -8, 0)
         # the CFA is in memory: a stack that was aligned anew
         (bytes((0x0F, 3, 0x76, *sleb(-8), 0x06)), [(0, -8, 0, -8, CFA_OF_FP | CFA_IN_MEMORY)]),
         (bytes((0x10, FP, 2, 0x76, 0)), [(0, 8, 0, -8, FP_AT_FP)]),
+        # as OpenSSL's assembly has it
+        (
+            bytes((0x0F, 6, 0x77, *sleb(152), 0x06, 0x23, 8)),
+            [(0, 152, 0, -8, CFA_IN_MEMORY | CFA_ABOVE_MEMORY)],
+        ),
         # a frame of a signal
         (
             bytes((0x0F, 4, 0x77, *sleb(160), 0x06, 0x10, FP, 3, 0x77, *sleb(120), 0x10, RA, 3, 0x77, *sleb(168))),
@@ -139,15 +146,15 @@ ENTRY = (0, 8, 0, -8, 0)
         # the procedure linkage table
         (bytes((0x0F, 11, 0x77, 8, 0x80, 0, 0x3F, 0x1A, 0x3B, 0x2A, 0x33, 0x24, 0x22)), [(0, 0, 0, -8, CFA_OF_PLT)]),
         # what a row cannot hold
-        (bytes((0x0C, 5, 8)), [(0, 0, 0, 0, UNKNOWN)]),
-        (bytes((0x0F, 2, 0x75, 0)), [(0, 0, 0, 0, UNKNOWN)]),
-        (bytes((0x09, RA, 2)), [(0, 0, 0, 0, UNKNOWN)]),
-        (bytes((0x16, RA, 2, 0x77, 0)), [(0, 0, 0, 0, UNKNOWN)]),
-        (bytes((0x0E, *uleb(1 << 33))), [(0, 0, 0, 0, UNKNOWN)]),
+        (bytes((0x0C, 5, 8)), [(0, 0, 0, 0, NOT_HELD)]),
+        (bytes((0x0F, 2, 0x75, 0)), [(0, 0, 0, 0, NOT_HELD)]),
+        (bytes((0x09, RA, 2)), [(0, 0, 0, 0, NOT_HELD)]),
+        (bytes((0x16, RA, 2, 0x77, 0)), [(0, 0, 0, 0, NOT_HELD)]),
+        (bytes((0x0E, *uleb(1 << 33))), [(0, 0, 0, 0, NOT_HELD)]),
         # garbled: an instruction that there is not, no state to restore, an operand that is cut off
-        (bytes((0x3F,)), [(0, 0, 0, 0, UNKNOWN)]),
-        (bytes((0x0B,)), [(0, 0, 0, 0, UNKNOWN)]),
-        (bytes((0x41, 0x0E, *[0xFF] * 20)), [(0, 0, 0, 0, UNKNOWN)]),
+        (bytes((0x3F,)), [(0, 0, 0, 0, NOT_HELD)]),
+        (bytes((0x0B,)), [(0, 0, 0, 0, NOT_HELD)]),
+        (bytes((0x41, 0x0E, *[0xFF] * 20)), [(0, 0, 0, 0, NOT_HELD)]),
     ],
 )
 def test_instructions(program, rows):
@@ -187,7 +194,7 @@ def as_ours(cfa, fp, ra):
     if ra is not None and ra.type == "UNDEFINED":
         return 0, 0, 0, OUTERMOST
     if cfa.reg not in {SP, FP}:
-        return 0, 0, 0, UNKNOWN
+        return 0, 0, 0, NOT_HELD
     rules = (CFA_OF_FP if cfa.reg == FP else 0) | (FP_AT_CFA if fp is not None else 0)
     return cfa.offset, fp.arg if fp is not None else 0, ra.arg, rules
 

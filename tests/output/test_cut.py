@@ -31,6 +31,8 @@ PIECE = chain("leaf", ("", ""))
         chain("main.work", "runtime.goexit.abi0"),
         chain("", ("", LIBC)),  # a stripped program, started by a stripped C library
         chain("", ("", "/lib/ld-musl-x86_64.so.1")),
+        chain("work", "", ("__libc_start_main", LIBC), ""),  # a stripped program's `_start`
+        chain("work", ("__start_context", LIBC)),
         chain(*["again"] * 127),
         chain(("", "missed")),
         chain("leaf", ("py::<module>:/a.py:1", "[python]")),
