@@ -123,8 +123,7 @@ def callers(stack, *names):
     return stack[len(names) :]
 
 
-@pytest.mark.every_kernel
-@pytest.mark.parametrize("name", ["outer", "varying", "aligned"])
+@pytest.mark.parametrize("name", [pytest.param("outer", marks=pytest.mark.every_kernel), "varying", "aligned"])
 def test_frames(program, name):
     """Frames of a fixed size, of one that is known at run time alone, and of an aligned one."""
     inner = ("target", "leaf", "middle", "outer") if name == "outer" else ("target", "leaf", name)
