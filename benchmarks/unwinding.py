@@ -42,9 +42,10 @@ def sampled(process: int, *, unwound: bool) -> tuple[str, str, str, str]:
         loaded = time.monotonic() - began
         time.sleep(SECONDS)
         info = next(iter(bpf.programs.values())).info()
-        total = sum(counts.values())
-        frames = sum(len(bpf.stacks.frames(number)) * count for number, count in counts.items())
-        whole = sum(count for number, count in counts.items() if bpf.stacks.user(number, process)[-1].name == "_start")
+        found = dict(counts)  # it goes on counting
+        total = sum(found.values())
+        frames = sum(len(bpf.stacks.frames(number)) * count for number, count in found.items())
+        whole = sum(count for number, count in found.items() if bpf.stacks.user(number, process)[-1].name == "_start")
     cost = info.run_time_ns // max(info.run_count, 1)
     return f"{frames / total:.1f}", f"{cost:,}", f"{100 * whole / total:.0f}%", f"{loaded:.2f}"
 

@@ -116,7 +116,7 @@ class Registers(Struct):
     called: u64
 
 
-_MAPPING, _WANTED = structs.Struct("=QQQII"), structs.Struct("=II")
+_WANTED = structs.Struct("=II")
 
 
 class Frames(Struct):
@@ -341,14 +341,16 @@ class Unwinder:
             rules = yield from self._rules.of(process, mapping, namespace)
             bias = rules.bias(mapping)
             if bias is not None and rules.size and len(packed) < _MAX_MAPPINGS:
-                packed.append(_MAPPING.pack(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size))
+                code = CodeMapping(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size)
+                packed.append(code.to_bytes())
         first = self._room.take(len(packed)) if known is not None or len(self._known) < PROCESSES else None
         if first is None:
             room = f"{PROCESSES} processes and {MAPPINGS} mappings of code"
             self._rules.given_up.setdefault("", f"process {process} is one too many: there is room for {room}")
             return
         assert self._memory is not None
-        self._memory[first * _MAPPING.size : (first + len(packed)) * _MAPPING.size] = b"".join(packed)
+        size = CodeMapping.layout.size
+        self._memory[first * size : (first + len(packed)) * size] = b"".join(packed)
         self._spaces[process] = Space(first=first, count=len(packed))
         self._let_go(process)
         self._known[process] = _Known(program, hash(mappings), first, len(packed), time.monotonic())

@@ -93,8 +93,9 @@ class Program:
         self._signal = SIGNAL if signal else 0
         self._saved: list[_State] = []
         self._outermost = False
-        self.state = _State(None if registers.saved else (RA_IN_REGISTER, 0))
-        self._initial = self.state
+        #: Where nothing was said; what functions share, and what holds now.
+        self._unset = self._initial = _State(None if registers.saved else (RA_IN_REGISTER, 0))
+        self.state = self._unset.copy()
         self._found: list[tuple[int, _Rule, _Rule, _Rule]] = []
         self._place = 0
         #: Bytes of instructions so far.
@@ -207,7 +208,7 @@ class Program:
         self._elsewhere(register)
 
     def _same_value(self, register: int) -> None:
-        self._give(register, _State(None if self._registers.saved else (RA_IN_REGISTER, 0)))
+        self._give(register, self._unset)
 
     def _restore(self, register: int) -> None:
         self._give(register, self._initial)
