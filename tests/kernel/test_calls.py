@@ -31,6 +31,8 @@ pytestmark = pytest.mark.every_kernel
 ME = os.getpid()
 CALLS, OTHERS = 23, 7
 DEPTH = 11
+#: Of one that may find its program running already.
+ATTEMPTS = 5
 #: A wait that is made, and how much longer it may take on a busy machine.
 WAIT, LATE = 0.02, 2.0
 
@@ -130,7 +132,14 @@ def test_the_time_of_a_system_call():
 
 def test_threads_that_call_at_once_are_told_apart():
     """Threads wait in the same call, each with its own argument."""
-    threads = 7
+    for _ in range(ATTEMPTS):
+        if whole := read_by_threads(7):
+            break
+    assert whole
+
+
+def read_by_threads(threads: int) -> bool:
+    """Let threads read at once. Returns False if the kernel left one out, which it may (tests/kernel/test_missed.py)."""
     bpf, calls = reading()
     with pipes(threads) as made, bpf:
         started = [threading.Thread(target=os.read, args=(reader, 1000)) for reader, _ in made]
@@ -141,12 +150,15 @@ def test_threads_that_call_at_once_are_told_apart():
             os.write(writer, b"x")
         for each in started:
             each.join()
+        if bpf.dropped:
+            return False
         found = returned(calls, threads)
         assert len(found) == threads
         descriptors = [reader for reader, _ in made]
         assert {each.thread: each.given >> 32 for each in found} == dict(
             zip([each.native_id for each in started], descriptors, strict=True)
         )
+    return True
 
 
 def test_a_call_that_began_before_is_left_out():
