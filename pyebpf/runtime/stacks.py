@@ -60,8 +60,7 @@ class Stacks(StackTraceMap):
         """Frames of a `ustack()` of process `pid`, the innermost first; of a dropped one as `kernel`.
 
         With `source`, frames have `file` and `line`, and a call that was `inlined` has a frame of its own, where a file
-        or its debug file has DWARF. That takes milliseconds the first time that an address of a source file is asked
-        for.
+        or its debug file has DWARF, which is read for the source files that addresses come from.
         """
         addresses = self.frames(number)
         with self._alone():
