@@ -25,7 +25,7 @@ g.at rect{stroke:#fff}
 """
 
 # x and w of a frame are parts of the total; `from` and `span` are what of it is shown. The address's fragment has the
-# search (s) and the key of the frame that is zoomed to (z), so that a link leads to a view. A key is FNV-1a of the names
+# search (s) and the key of the frame that is zoomed to (z): a link leads to a view. A key is FNV-1a of the names, taken
 # from the outermost to the frame's: the same in a later picture, where the frame has another place and width.
 SCRIPT = """\
 "use strict";

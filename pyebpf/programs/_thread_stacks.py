@@ -13,8 +13,7 @@ from pyebpf.unwinding import Unwinder, unwinder_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyebpf import BPF
-    from pyebpf.symbols.frame import Frame
+    from pyebpf import BPF, Frame
     from pyebpf.tool import Stop
 
 STACKS = 131_072

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -15,8 +13,6 @@ from pyebpf.elf.dwarf.info import DebugInfo, SourceLine
 from pyebpf.elf.dwarf.sections import DebugSections
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import MalformedData, PyebpfError
-from pyebpf.symbols.debug import debug_info_of
-from pyebpf.symbols.files import ElfFile
 from tests.support.needs import needs
 
 C = """
@@ -70,6 +66,11 @@ def compiled(folder, compiler, *options, source=C, name="program"):
     return path
 
 
+def elf_of(path):
+    """The file, read at once."""
+    return ElfSymbols.from_bytes(path.read_bytes(), str(path))
+
+
 def instructions(elf):
     """Places in the code, every third."""
     text = elf.section(".text")
@@ -119,7 +120,7 @@ def test_all_versions_as_addr2line_tells_them(version, options, tmp_path):
     """Every third byte of a program's code, with what was inlined there."""
     needs("command:addr2line")
     path = compiled(tmp_path, "gcc", f"-gdwarf-{version}", *options)
-    elf = ElfFile(str(path))
+    elf = elf_of(path)
     info, addresses = DebugInfo(elf), instructions(elf)
     inlined = 0
     for address, expected in zip(addresses, told_by("addr2line", path, addresses), strict=True):
@@ -136,7 +137,7 @@ def test_cpp_as_llvm_tells_it(compiler, options, tmp_path):
     """Templates, lambdas and the library's headers: hundreds of calls inlined through many levels."""
     needs("command:llvm-addr2line-19")
     path = compiled(tmp_path, compiler, *options, source=CPP)
-    elf = ElfFile(str(path))
+    elf = elf_of(path)
     info, addresses = DebugInfo(elf), instructions(elf)
     deepest = 0
     for address, expected in zip(addresses, told_by("llvm-addr2line-19", path, addresses), strict=True):
@@ -149,8 +150,8 @@ def test_cpp_as_llvm_tells_it(compiler, options, tmp_path):
 
 def test_dwarf_of_64_bits(tmp_path):
     """Offsets of eight bytes: the calls are those of the usual form."""
-    wide = ElfFile(str(compiled(tmp_path, "gcc", "-gdwarf-5", "-gdwarf64", name="wide")))
-    usual = ElfFile(str(compiled(tmp_path, "gcc", "-gdwarf-5", name="usual")))
+    wide = elf_of(compiled(tmp_path, "gcc", "-gdwarf-5", "-gdwarf64", name="wide"))
+    usual = elf_of(compiled(tmp_path, "gcc", "-gdwarf-5", name="usual"))
     one, other = DebugInfo(wide), DebugInfo(usual)
     lines = [[(each.name, each.line) for each in one.lines(address)] for address in instructions(wide)]
     assert lines == [[(each.name, each.line) for each in other.lines(address)] for address in instructions(usual)]
@@ -158,52 +159,9 @@ def test_dwarf_of_64_bits(tmp_path):
     assert any(each[-1] == ("", MAIN_LOOP) for each in lines if each)
 
 
-def test_what_several_files_share(tmp_path):
-    """Entries and strings of two files lie in a third, to which dwz has moved them: .gnu_debugaltlink names it."""
-    needs("command:dwz")
-    before = {}
-    for name in ("one", "two"):
-        path = compiled(tmp_path, "g++", "-gdwarf-4", source=CPP, name=name)
-        info = DebugInfo(ElfFile(str(path)))
-        before[name] = [info.lines(address) for address in instructions(info.elf)]
-    subprocess.run(["dwz", "-m", "shared", "one", "two"], cwd=tmp_path, check=True)
-    for name, expected in before.items():
-        elf = ElfFile(str(tmp_path / name))
-        assert elf.section(".gnu_debugaltlink") is not None
-        info = debug_info_of(elf)
-        assert [info.lines(address) for address in instructions(elf)] == expected
-    # Without that file, or with another in its place, lines are known and names that lie there are not.
-    for replace in (Path.unlink, lambda path: shutil.copy(tmp_path / "two", path)):
-        replace(tmp_path / "shared")
-        info = debug_info_of(ElfFile(str(tmp_path / "one")))
-        found = [info.lines(address) for address in instructions(info.elf)]
-        assert [[each.line for each in calls] for calls in found] == [
-            [each.line for each in calls] for calls in before["one"]
-        ]
-        assert found != before["one"]
-
-
-def test_debug_files(tmp_path):
-    """Debugging information beside a stripped file; the debug file of another one is not taken for its own."""
-    needs("command:objcopy", "command:strip")
-    path = compiled(tmp_path, "gcc")
-    other = compiled(tmp_path, "gcc", "-DOTHER", source=C + "int other;\n", name="other")
-    info = DebugInfo(ElfFile(str(path)))
-    expected = [info.lines(address) for address in instructions(info.elf)]
-    for name in (path, other):
-        subprocess.run(["objcopy", "--only-keep-debug", name, f"{name}.debug"], check=True)
-    subprocess.run(["strip", path], check=True)
-    assert debug_info_of(ElfFile(str(path))) is None
-    subprocess.run(["objcopy", f"--add-gnu-debuglink={path}.debug", path], check=True)
-    found = debug_info_of(ElfFile(str(path)))
-    assert [found.lines(address) for address in instructions(found.elf)] == expected
-    Path(f"{other}.debug").rename(f"{path}.debug")
-    assert debug_info_of(ElfFile(str(path))) is None
-
-
 def test_an_address_outside(tmp_path):
     """Nothing is known of what is no code."""
-    info = DebugInfo(ElfFile(str(compiled(tmp_path, "gcc"))))
+    info = DebugInfo(elf_of(compiled(tmp_path, "gcc")))
     for address in (0, 1, 0x10, 1 << 40, (1 << 64) - 1):
         assert info.lines(address) == ()
 
@@ -218,7 +176,7 @@ def files(tmp_path_factory):
     found = []
     for version in (3, 4, 5):
         path = compiled(folder, "gcc", f"-gdwarf-{version}", name=f"v{version}")
-        elf = ElfFile(str(path))
+        elf = elf_of(path)
         sections = [each for each in elf.sections if each.name.startswith(".debug_")]
         found.append((path.read_bytes(), sections, list(instructions(elf))[::4]))
     return found
@@ -273,7 +231,7 @@ def test_sections_that_claim_too_much(files, tmp_path):
     """A compressed section that says it is large, and one that says it is larger than it is."""
     path = compiled(tmp_path, "gcc", "-gz")
     data = bytearray(path.read_bytes())
-    elf = ElfFile(str(path))
+    elf = elf_of(path)
     section = elf.section(".debug_info")
     for size in (1 << 40, (1 << 64) - 1, 1 << 20, 1):
         data[section.offset + 8 : section.offset + 16] = size.to_bytes(8, "little")

@@ -38,7 +38,7 @@ _OTHERS = frozenset({Attribute.SIBLING})
 
 
 class Kind(IntEnum):
-    """What a step goes over."""
+    """Kinds of steps, by what they go over."""
 
     FIXED = 0  # so many bytes
     ULEB = 1

@@ -22,7 +22,7 @@ class Tag(IntEnum):
 
 
 class Attribute(IntEnum):
-    """What entries say, `DW_AT_…`."""
+    """Attributes of entries, `DW_AT_…`."""
 
     SIBLING = 0x01
     NAME = 0x03
@@ -44,7 +44,7 @@ class Attribute(IntEnum):
 
 
 class Form(IntEnum):
-    """How an attribute's value is written, `DW_FORM_…`."""
+    """Forms of attributes' values, `DW_FORM_…`."""
 
     ADDR = 0x01
     BLOCK2 = 0x03

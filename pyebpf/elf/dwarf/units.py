@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from struct import iter_unpack, unpack_from
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from pyebpf.elf.dwarf.abbreviations import Abbreviation, Kind, Sizes, read_abbreviations
 from pyebpf.elf.dwarf.constants import (
@@ -87,7 +87,7 @@ class Unit:
         self._shared = shared
         self.header = header
         self._abbreviations = abbreviations
-        self._order = "little" if sections.elf.byte_order == "<" else "big"
+        self._order: Literal["little", "big"] = "little" if sections.elf.byte_order == "<" else "big"
         size = header.end - header.offset
         sections.elf.budget.check(size, _MAX_UNIT, "bytes of a unit")
         self.data = sections.read(".debug_info", header.offset, min(_ROOT, size) if only_root else size)
@@ -115,7 +115,7 @@ class Unit:
             if kind == Kind.FIXED:
                 place += size
                 if attribute:
-                    value = int.from_bytes(data[value:place], order)  # type: ignore[arg-type]  # "little" or "big"
+                    value = int.from_bytes(data[value:place], order)
             elif kind == Kind.ULEB:
                 value, place = uleb(data, place)
             elif kind == Kind.SLEB:
@@ -126,7 +126,7 @@ class Unit:
                 length, place = uleb(data, place)
                 place += length
             elif kind == Kind.SIZED_BLOCK:
-                place += size + int.from_bytes(data[place : place + size], order)  # type: ignore[arg-type]
+                place += size + int.from_bytes(data[place : place + size], order)
             else:
                 value = size
             if attribute:
@@ -189,7 +189,7 @@ class Unit:
         data = self._sections.read(section, offset, size)
         if len(data) != size:
             raise MalformedData(f"{self._sections.elf.path}: a unit refers to what {section} has not")
-        return int.from_bytes(data, self._order)  # type: ignore[arg-type]  # "little" or "big"
+        return int.from_bytes(data, self._order)
 
     # -- addresses -----------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Unit:
                     size = self.header.sizes.address
                     if place + size > len(data):
                         raise IndexError
-                    number = int.from_bytes(data[place : place + size], self._order)  # type: ignore[arg-type]
+                    number = int.from_bytes(data[place : place + size], self._order)
                     place += size
                 else:
                     number, place = uleb(data, place)
