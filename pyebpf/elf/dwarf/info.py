@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 #: From an inlined call to its function, to its declaration: so many steps lead to a name.
 _MAX_STEPS = 8
-#: Bytes of units and line tables that are kept, names, and functions whose inlined calls are.
-_KEPT, _MAX_NAMES, _MAX_FUNCTIONS = 1 << 24, 1 << 14, 1 << 12
+#: Bytes of units and line tables that are kept, names, inlined calls of a unit, and parts of all units' code.
+_KEPT, _MAX_NAMES, _MAX_CALLS, _MAX_RANGES = 1 << 24, 1 << 14, 1 << 17, 1 << 18
 
 
 class SourceLine(NamedTuple):
@@ -51,6 +51,7 @@ class DebugInfo:
         self._units: Units | None = None
         self._index: _Index | None = None
         self._read: dict[Header, _ReadUnit] = {}
+        self._size = 0  # of those, as they were when they were last asked for
         self._names: dict[int, str] = {}
 
     def lines(self, address: int) -> tuple[SourceLine, ...]:
@@ -72,7 +73,7 @@ class DebugInfo:
     def cost(self) -> int:
         """About how many bytes are kept."""
         shared = self._shared.cost if self._shared is not None else 0
-        return self._sections.cost + sum(unit.cost for unit in self._read.values()) + shared
+        return self._sections.cost + self._size + shared
 
     def _all(self) -> Units:
         if self._units is None:
@@ -98,9 +99,10 @@ class DebugInfo:
         read = self._read.pop(header, None)
         if read is None:
             read = _ReadUnit(self._all().read(header), self._sections)
-            while self._read and sum(each.cost for each in self._read.values()) + read.cost > _KEPT:
-                del self._read[next(iter(self._read))]
+        self._size += read.grown()
         self._read[header] = read
+        while self._size > _KEPT and len(self._read) > 1:
+            self._size -= self._read.pop(next(iter(self._read))).counted
         return read
 
     def _name(self, unit: Unit, call: InlinedCall) -> str:
@@ -154,12 +156,14 @@ class _ReadUnit:
         self._table: LineTable | None = None
         self._functions: list[FunctionExtent] | None = None
         self._calls: dict[int, list[InlinedCall]] = {}
+        self.counted = 0
 
-    @property
-    def cost(self) -> int:
+    def grown(self) -> int:
+        """By how many bytes it has grown since it was asked for this."""
         table = self._table.cost if self._table is not None else 0
-        functions = 100 * len(self._functions or ())
-        return len(self.unit.data) + table + functions + 150 * sum(map(len, self._calls.values()))
+        calls = 150 * sum(map(len, self._calls.values()))
+        before, self.counted = self.counted, len(self.unit.data) + table + 100 * len(self._functions or ()) + calls
+        return self.counted - before
 
     @property
     def table(self) -> LineTable | None:
@@ -179,7 +183,7 @@ class _ReadUnit:
             return []
         place = self._functions[index].place
         if place not in self._calls:
-            if len(self._calls) >= _MAX_FUNCTIONS:
+            if sum(map(len, self._calls.values())) > _MAX_CALLS:
                 self._calls.clear()
             self._calls[place] = inlined_calls(self.unit, place)
         found = [call for call in self._calls[place] if call.low <= address < call.high]
@@ -198,7 +202,7 @@ class _Index:
         for offset, low, high in _address_ranges(units.sections):
             if (header := by_offset.get(offset)) is not None:
                 listed.add(offset)
-                self._ranges.append((low, high, header))
+                self._add(low, high, header)
         self._rest = [header for header in units.headers if header.offset not in listed]
         self._sort()
 
@@ -209,11 +213,16 @@ class _Index:
             for header in self._rest:
                 self._units.sections.elf.budget.clock()
                 unit = self._units.read(header, only_root=True)
-                self._ranges += [(low, high, header) for low, high in unit.ranges(unit.root.values)]
+                for low, high in unit.ranges(unit.root.values):
+                    self._add(low, high, header)
             self._rest = []
             self._sort()
             header = self._find(address)
         return header
+
+    def _add(self, low: int, high: int, header: Header) -> None:
+        self._ranges.append((low, high, header))
+        self._units.sections.elf.budget.check(len(self._ranges), _MAX_RANGES, "parts of its code")
 
     def _find(self, address: int) -> Header | None:
         index = bisect_right(self._starts, address) - 1

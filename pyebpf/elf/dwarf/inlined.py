@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: Entries in which functions are declared or defined.
 _SCOPES = frozenset({Tag.NAMESPACE, Tag.MODULE, Tag.STRUCTURE_TYPE, Tag.CLASS_TYPE, Tag.UNION_TYPE})
-_MAX_DEPTH, _MAX_CALLS = 256, 1 << 16
+_MAX_DEPTH, _MAX_CALLS, _MAX_FUNCTIONS = 256, 1 << 16, 1 << 18
 
 
 class FunctionExtent(NamedTuple):
@@ -37,8 +37,11 @@ class InlinedCall(NamedTuple):
 
 def functions(unit: Unit) -> Iterator[FunctionExtent]:
     """The functions of a unit that have code."""
+    number = 0
     for entry, _ in _below(unit, unit.root, _SCOPES):
         if entry.abbreviation.tag == Tag.SUBPROGRAM:
+            number += 1
+            unit.budget.check(number, _MAX_FUNCTIONS, "functions of a unit")
             for low, high in unit.ranges(entry.values):
                 yield FunctionExtent(low, high, entry.place)
 

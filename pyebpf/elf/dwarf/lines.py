@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyebpf.elf.dwarf.sections import DebugSections
 
 _WIDE, _NEW = 0xFFFF_FFFF, 5
-_MAX_TABLE, _MAX_ROWS, _MAX_FILES = 1 << 25, 1 << 20, 1 << 16
+_MAX_TABLE, _MAX_ROWS, _MAX_FILES = 1 << 25, 1 << 18, 1 << 16
 _PATH, _DIRECTORY_INDEX = 1, 2  # DW_LNCT_*
 _OFTEN = 4096  # rows between looks at the clock
 _NOTHING = -1

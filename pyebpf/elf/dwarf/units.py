@@ -32,6 +32,7 @@ _NEW_UNITS = 5  # the version since which a unit's header says what it is
 _SIGNATURES = {0x04: 8, 0x05: 8}
 _TYPE_UNITS = frozenset({0x02, 0x06})
 _MAX_UNIT, _MAX_TABLE = 1 << 25, 1 << 22  # bytes of a unit, and of its abbreviations
+_MAX_UNITS = 1 << 17
 #: Bytes of a list of address ranges: few first, then all that are read.
 _LISTS = (1 << 12, 1 << 20)
 #: Operands by DW_RLE_*: end_of_list, base_addressx, startx_endx, startx_length, offset_pair, base_address, start_end,
@@ -305,6 +306,7 @@ class Units:
         while offset < total:
             number += 1
             elf.budget.clock(number)
+            elf.budget.check(number, _MAX_UNITS, "units")
             header = self._read_header(offset)
             if header.end > total:
                 raise MalformedData(f"{elf.path}: section .debug_info is cut short")
