@@ -1,0 +1,387 @@
+"""Expressions, as template arguments and in decltype, in the form that c++filt gives them."""
+
+from __future__ import annotations
+
+from pyebpf.symbols.demangle.operators import OPERATORS
+from pyebpf.symbols.demangle.reader import ArgumentPack, NotMangledError, Pack, Reader, Value, listed, spread, text
+
+#: What stands behind a literal of these types; literals of others have their type before them.
+LITERAL_SUFFIXES = {
+    "int": "",
+    "unsigned int": "u",
+    "long": "l",
+    "unsigned long": "ul",
+    "long long": "ll",
+    "unsigned long long": "ull",
+}
+
+_UNARY = frozenset({"ad", "aw", "co", "da", "de", "dl", "mm", "ng", "nt", "pp", "ps"})
+_BINARY = frozenset(OPERATORS) - {"aw", "cl", "co", "da", "de", "dl", "ix", "mm", "na", "ng", "nt", "nw"} - {
+    "ad", "pp", "ps", "pt", "qu"}  # fmt: skip
+_CASTS = {"cc": "const_cast", "dc": "dynamic_cast", "rc": "reinterpret_cast", "sc": "static_cast"}
+_OF_TYPE = {"at": "alignof ", "st": "sizeof ", "ti": "typeid "}
+_OF_EXPRESSION = {"az": "alignof ", "sz": "sizeof ", "nx": "noexcept ", "te": "typeid ", "tw": "throw "}
+
+
+def _glued(*parts: Value) -> Value:
+    return spread(lambda *each: "".join(map(text, each)), *parts)
+
+
+class Expressions(Reader):
+    """The part of the grammar about expressions."""
+
+    def expression(self) -> Value:
+        self.enter()
+        self.is_primary = False
+        s, i = self.s, self.i
+        code = s[i : i + 2]
+        c = code[0]
+        if c == "L":
+            value = self.literal()
+        elif c == "T":
+            value = self.template_parameter()
+            self.is_primary = False
+        elif c == "f":
+            value = self._fold() if code[1] in "lrLR" and not "0" <= s[i + 2] <= "9" else self._parameter()
+        elif "0" <= c <= "9" or code in {"on", "dn"}:
+            value = self._simple_name()
+        else:
+            self.i += 2
+            value = self._operation(code)
+        self.depth -= 1
+        self.spend(sum(len(text(each)) for each in value) if isinstance(value, Pack) else len(text(value)))
+        return value
+
+    def _operand(self) -> Value:
+        value = self.expression()
+        return value if self.is_primary else _glued("(", value, ")")
+
+    def _operation(self, code: str) -> Value:
+        """What begins with a code of two letters, behind it."""
+        if code in _BINARY:
+            value = _glued(self._operand(), OPERATORS[code], self._operand())
+            if code == "gt":
+                value = _glued("(", value, ")")
+        elif code in _UNARY:
+            value = self._unary(code)
+        elif code in _CASTS:
+            value = _glued(_CASTS[code], "<", self.type(), ">(", self.expression(), ")")
+        elif code in _OF_TYPE:
+            value = _glued(_OF_TYPE[code], "(", self.type(), ")")
+        elif code in _OF_EXPRESSION:
+            value = _glued(_OF_EXPRESSION[code], self._operand())
+        else:
+            parse = _OPERATIONS.get(code)
+            if parse is None:
+                raise NotMangledError
+            value = parse(self)
+            self.is_primary = code in _PRIMARY
+            return value
+        self.is_primary = False
+        return value
+
+    def _unary(self, code: str) -> Value:
+        if code in {"pp", "mm"} and not self.take("_"):
+            return _glued(self._operand(), OPERATORS[code])
+        if code == "ad" and self.take("L_Z"):
+            shown = self.encoding(parameters=True)
+            self.expect("E")
+            name, is_function, is_plain = self.encoded
+            if is_plain and "::" in name:
+                return f"&{name}"
+            return f"&({shown})" if is_function or not is_plain else f"&{shown}"
+        space = " " if OPERATORS[code][-1] in "et]w" else ""
+        return _glued(OPERATORS[code], space, self._operand())
+
+    def _arguments(self) -> Value:
+        """Expressions up to an E, between commas."""
+        values = []
+        while not self.take("E"):
+            values.append(self.expression())
+        return spread(lambda *each: listed(list(each)), *values)
+
+    def _call(self) -> Value:
+        function: Value
+        if self.take("L_Z"):
+            self.encoding(parameters=True)
+            self.expect("E")
+            name, _, is_plain = self.encoded
+            function = name if is_plain else f"({name})"
+        else:
+            function = self._operand()
+        return _glued(function, "(", self._arguments(), ")")
+
+    def _conversion(self) -> Value:
+        to = self.type()
+        if self.take("_"):
+            return _glued("(", to, ")(", self._arguments(), ")")
+        return _glued("(", to, ")", self._operand())
+
+    def _index(self) -> Value:
+        of = self._operand()
+        return _glued(of, "[", self.expression(), "]")
+
+    def _member(self) -> Value:
+        return _glued(self._operand(), ".", self._member_name())
+
+    def _pointed_member(self) -> Value:
+        return _glued(self._operand(), "->", self._member_name())
+
+    def _member_name(self) -> Value:
+        if "0" <= self.s[self.i] <= "9" or self.s.startswith(("on", "dn", "sr", "gs"), self.i):
+            return self._operand()
+        return self.name()
+
+    def _global(self) -> Value:
+        value = self.expression()
+        return _glued("::", value)
+
+    def _conditional(self) -> Value:
+        return _glued(self._operand(), "?", self._operand(), " : ", self._operand())
+
+    def _new(self) -> Value:
+        return self._allocation("new ")
+
+    def _new_array(self) -> Value:
+        return self._allocation("new[] ")
+
+    def _allocation(self, operator: str) -> Value:
+        placement = []
+        while not self.take("_"):
+            placement.append(self.expression())
+        if placement:
+            operator += f"({listed(placement)}) "
+        of = self.type()
+        if self.take("pi"):
+            return _glued(operator, of, "(", self._arguments(), ")")
+        if self.take("il"):
+            return _glued(operator, of, "{", self._arguments(), "}")
+        self.expect("E")
+        return _glued(operator, of)
+
+    def _initializer_list(self) -> Value:
+        return _glued("{", self._arguments(), "}")
+
+    def _typed_initializer_list(self) -> Value:
+        return _glued(self.type(), "{", self._arguments(), "}")
+
+    def _designated(self) -> Value:
+        return _glued(".", self.source_name(), "=", self.expression())
+
+    def _designated_element(self) -> Value:
+        return _glued("[", self.expression(), "]=", self.expression())
+
+    def _designated_range(self) -> Value:
+        return _glued("[", self.expression(), " ... ", self.expression(), "]=", self.expression())
+
+    def _expansion(self) -> Value:
+        value = self.expression()
+        if isinstance(value, Pack):
+            return listed(value)
+        return f"{text(value)}..."
+
+    def _length(self) -> Value:
+        """sizeof... of a pack."""
+        if self.s[self.i] == "T":
+            value = self.template_parameter()
+            return str(len(value)) if isinstance(value, Pack) else f"sizeof...({text(value)})"
+        return f"sizeof...({text(self._parameter())})"
+
+    def _captured_length(self) -> Value:
+        """sizeof... of a pack that is known in part."""
+        length = 0
+        while not self.take("E"):
+            value = self._template_argument(self.s[self.i])
+            length += len(value) if isinstance(value, Pack | ArgumentPack) else 1
+        return str(length)
+
+    def _throw(self) -> Value:
+        return "throw"
+
+    def _subobject(self) -> Value:
+        """A part of an object that a pointer or reference has as its value; its type and place are not shown."""
+        self.type()
+        value = self.expression()
+        self.take("n")
+        self.digits()
+        while self.take("_"):
+            self.digits()
+        self.take("p")
+        self.expect("E")
+        return value
+
+    def _requirements_with_parameters(self) -> Value:
+        while not self.take("_"):
+            self.type()
+        return self._requirements()
+
+    def _requirements(self) -> Value:
+        """A requires-expression; its requirements are read, and only its word is shown."""
+        while not self.take("E"):
+            c = self.s[self.i]
+            self.i += 1
+            if c == "X":
+                self.expression()
+                self.take("N")
+                if self.take("R"):
+                    self.name()
+            elif c == "T":
+                self.type()
+            elif c == "Q":
+                self.expression()
+            else:
+                raise NotMangledError
+        return "requires{...}"
+
+    def _scoped_name(self) -> Value:
+        """A name in a scope that depends on template arguments."""
+        if self.take("N"):
+            scope = self.type()
+            if self.s[self.i] == "I":
+                scope = self.with_arguments(scope, self.template_arguments())
+            while not self.take("E"):
+                scope = _glued(scope, "::", self._level())
+        elif "0" <= self.s[self.i] <= "9" and self._levels_follow():
+            scope = self._level()
+            while not self.take("E"):
+                scope = _glued(scope, "::", self._level())
+        else:
+            scope = self.type()
+        return _glued(scope, "::", self._simple_name())
+
+    def _levels_follow(self) -> bool:
+        """Whether several parts of a scope and an E precede a name here: `sr 1A 1B E 1c`, where `sr 1A 1c` has one."""
+        start, fuel, substitutions = self.i, self.fuel, len(self.substitutions)
+        try:
+            self._level()
+            while "0" <= self.s[self.i] <= "9":
+                self._level()
+            return self.take("E") and "0" <= self.s[self.i] <= "9"
+        except NotMangledError:
+            return False
+        finally:
+            self.i = start
+            self.fuel = fuel - STEP_BACK
+            del self.substitutions[substitutions:]
+
+    def _level(self) -> Value:
+        part: Value = self.source_name()
+        if self.s[self.i] == "I":
+            part = self.with_arguments(part, self.template_arguments())
+        return part
+
+    def _simple_name(self) -> Value:
+        """A name without a scope, or an operator or destructor."""
+        name: Value
+        self.is_primary = True
+        if self.take("on"):
+            name = self.operator_name()
+            self.is_primary = False
+        elif self.take("dn"):
+            name = _glued("~", self.source_name() if "0" <= self.s[self.i] <= "9" else self.type())
+        elif "0" <= self.s[self.i] <= "9":
+            name = self.source_name()
+        else:
+            name = self.operator_name()
+        if self.s[self.i] == "I":
+            is_dn = self.is_primary
+            name = self.with_arguments(name, self.template_arguments())
+            self.is_primary = is_dn and False
+        return name
+
+    def _parameter(self) -> Value:
+        """A parameter of the function whose type is read."""
+        self.is_primary = True
+        self.expect("f")
+        if self.take("L"):
+            self.number()
+        self.expect("p")
+        if self.take("T"):
+            return "this"
+        while self.s[self.i] in "rVK":
+            self.i += 1
+        return f"{{parm#{self.ordinal() + 1}}}"
+
+    def _fold(self) -> Value:
+        kind = self.s[self.i + 1]
+        operator = OPERATORS.get(self.s[self.i + 2 : self.i + 4])
+        if operator is None:
+            raise NotMangledError
+        self.i += 4
+        first = text(self._operand())
+        if kind == "l":
+            value = f"(...{operator}{first})"
+        elif kind == "r":
+            value = f"({first}{operator}...)"
+        else:
+            value = f"({first}{operator}...{operator}{text(self._operand())})"
+        self.is_primary = False
+        return value
+
+    def literal(self) -> Value:
+        self.expect("L")
+        if self.take("_Z"):
+            shown: Value = self.encoding(parameters=True)
+            self.is_primary = self.encoded[2] and not self.encoded[1]
+            self.expect("E")
+            return shown
+        if self.s[self.i] == "Z":  # as GCC once wrote it
+            self.i += 1
+            shown = self.encoding(parameters=True)
+            self.expect("E")
+            return shown
+        of = self.type()
+        sign = "-" if self.take("n") else ""
+        end = self.s.find("E", self.i, self.i + 300)
+        if end < 0:
+            raise NotMangledError
+        number = self.s[self.i : end]
+        self.i = end + 1
+        self.is_primary = False
+        if not number:
+            return of
+        if not number.isalnum() and not number.replace("_", "").isalnum():
+            raise NotMangledError
+        return spread(lambda each: _literal(text(each), sign, number), of)
+
+
+def _literal(of: str, sign: str, number: str) -> str:
+    suffix = LITERAL_SUFFIXES.get(of)
+    if suffix is not None:
+        return f"{sign}{number}{suffix}"
+    if of == "bool" and not sign and number in {"0", "1"}:
+        return "true" if number == "1" else "false"
+    if of in {"float", "double", "long double", "__float128"}:
+        return f"({of}){sign}[{number}]"
+    return f"({of}){sign}{number}"
+
+
+#: Operations whose text needs no parentheses as an operand.
+_PRIMARY = frozenset({"gs", "il", "sr", "tl"})
+
+STEP_BACK = 50
+
+_OPERATIONS = {
+    "cl": Expressions._call,  # noqa: SLF001
+    "cv": Expressions._conversion,  # noqa: SLF001
+    "di": Expressions._designated,  # noqa: SLF001
+    "dt": Expressions._member,  # noqa: SLF001
+    "dx": Expressions._designated_element,  # noqa: SLF001
+    "dX": Expressions._designated_range,  # noqa: SLF001
+    "gs": Expressions._global,  # noqa: SLF001
+    "il": Expressions._initializer_list,  # noqa: SLF001
+    "ix": Expressions._index,  # noqa: SLF001
+    "na": Expressions._new_array,  # noqa: SLF001
+    "nw": Expressions._new,  # noqa: SLF001
+    "pt": Expressions._pointed_member,  # noqa: SLF001
+    "qu": Expressions._conditional,  # noqa: SLF001
+    "rq": Expressions._requirements,  # noqa: SLF001
+    "rQ": Expressions._requirements_with_parameters,  # noqa: SLF001
+    "sP": Expressions._captured_length,  # noqa: SLF001
+    "so": Expressions._subobject,  # noqa: SLF001
+    "sp": Expressions._expansion,  # noqa: SLF001
+    "sr": Expressions._scoped_name,  # noqa: SLF001
+    "sZ": Expressions._length,  # noqa: SLF001
+    "tl": Expressions._typed_initializer_list,  # noqa: SLF001
+    "tr": Expressions._throw,  # noqa: SLF001
+}

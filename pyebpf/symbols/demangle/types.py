@@ -1,0 +1,408 @@
+"""Types: built-in ones, declarators, substitutions, template parameters."""
+
+from __future__ import annotations
+
+from pyebpf.symbols.demangle.reader import (
+    ARRAY,
+    FUNCTION,
+    POINTER,
+    ArgumentPack,
+    Declarator,
+    NotMangledError,
+    Pack,
+    Reader,
+    Value,
+    listed,
+    spread,
+    text,
+)
+
+BUILT_IN = {
+    "a": "signed char",
+    "b": "bool",
+    "c": "char",
+    "d": "double",
+    "e": "long double",
+    "f": "float",
+    "g": "__float128",
+    "h": "unsigned char",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "n": "__int128",
+    "o": "unsigned __int128",
+    "s": "short",
+    "t": "unsigned short",
+    "v": "void",
+    "w": "wchar_t",
+    "x": "long long",
+    "y": "unsigned long long",
+    "z": "...",
+}
+
+#: Behind a D.
+BUILT_IN_D = {
+    "a": "auto",
+    "c": "decltype(auto)",
+    "d": "decimal64",
+    "e": "decimal128",
+    "f": "decimal32",
+    "h": "half",
+    "i": "char32_t",
+    "n": "decltype(nullptr)",
+    "s": "char16_t",
+    "u": "char8_t",
+}
+
+QUALIFIERS = {"r": " restrict", "V": " volatile", "K": " const"}
+
+STD = {
+    "t": "std",
+    "a": "std::allocator",
+    "b": "std::basic_string",
+    "s": "std::basic_string<char, std::char_traits<char>, std::allocator<char> >",
+    "i": "std::basic_istream<char, std::char_traits<char> >",
+    "o": "std::basic_ostream<char, std::char_traits<char> >",
+    "d": "std::basic_iostream<char, std::char_traits<char> >",
+}
+#: How they are shown where they are only part of a name, unless what follows is their constructor or destructor.
+SHORT_STD = STD | {"s": "std::string", "i": "std::istream", "o": "std::ostream", "d": "std::iostream"}
+STD_LAST_PARTS = {
+    "a": "allocator",
+    "b": "basic_string",
+    "s": "basic_string",
+    "i": "basic_istream",
+    "o": "basic_ostream",
+    "d": "basic_iostream",
+}
+
+
+def _qualified(value: Value, qualifiers: str) -> Value:
+    if type(value) is str:
+        return value + qualifiers
+    if isinstance(value, Pack):
+        return Pack([_qualified(each, qualifiers) for each in value])
+    if isinstance(value, Declarator):
+        if value.kind == FUNCTION:
+            return Declarator(value.left, value.right + qualifiers, FUNCTION)
+        return Declarator(value.left + qualifiers, value.right, value.kind)
+    return text(value) + qualifiers
+
+
+def _pointed(value: Value, mark: str) -> Value:
+    """A pointer or reference; references to references collapse."""
+    if type(value) is str:
+        return _collapsed(value, mark)
+    if isinstance(value, Pack):
+        return Pack([_pointed(each, mark) for each in value])
+    if isinstance(value, Declarator):
+        left, right, kind = value
+        if kind == POINTER:
+            return Declarator(_collapsed(left, mark), right, POINTER)
+        return Declarator(f"{left}({mark}" if left[-1:] in " (*" else f"{left} ({mark}", ")" + right, POINTER)
+    return text(value) + mark
+
+
+def _collapsed(left: str, mark: str) -> str:
+    if left[-1:] != "&" or mark[-1] != "&":
+        return left + mark
+    return left[:-1] if mark == "&" and left.endswith("&&") else left
+
+
+def _member_pointer(of: Value, value: Value) -> Value:
+    if isinstance(value, Declarator):
+        return _pointed(value, f"{text(of)}::*")
+    return f"{text(value)} {text(of)}::*"
+
+
+def _array(element: Value, size: Value) -> Value:
+    bounds = f"[{text(size)}]"
+    if isinstance(element, Declarator):
+        if element.kind == ARRAY:
+            return Declarator(element.left, f" {bounds}{element.right[1:]}", ARRAY)
+        return Declarator(element.left, f" {bounds}{element.right}", ARRAY)
+    return Declarator(text(element), f" {bounds}", ARRAY)
+
+
+def function(result: Value, parameters: str, qualifiers: str) -> Declarator:
+    """A function type of a result, the text of its parameters, and what stands behind them."""
+    if isinstance(result, Declarator):
+        return Declarator(result.left, f"({parameters}){qualifiers}{result.right}", FUNCTION)
+    return Declarator(text(result) + " ", f"({parameters}){qualifiers}", FUNCTION)
+
+
+class Types(Reader):
+    """The part of the grammar about types."""
+
+    def type(self) -> Value:
+        s, start = self.s, self.i + 1
+        c = s[start - 1]
+        if found := BUILT_IN.get(c):
+            self.i = start
+            return found
+        self.enter()
+        value: Value
+        if "0" <= c <= "9" or c in "NZ":
+            value = self.name()
+        elif c == "S":
+            following = s[start]
+            if following == "_" or "0" <= following <= "9" or "A" <= following <= "Z":
+                value = self.substitution()
+                if s[self.i] != "I" or self.in_conversion:
+                    self.depth -= 1
+                    return value
+                value = self.with_arguments(value, self.template_arguments())
+            else:
+                value = self.name()
+                if self.i == start + 1:  # one of std's own substitutions
+                    self.depth -= 1
+                    return value
+        else:
+            self.i = start
+            parse = _TYPES.get(c)
+            if parse is None:
+                raise NotMangledError
+            value = parse(self)
+            if c == "D" and s[start] in _BUILT_IN_AFTER_D:
+                self.depth -= 1
+                return value
+        self.depth -= 1
+        if type(value) is str:
+            self.spend(len(value))
+        elif isinstance(value, Declarator):
+            self.spend(len(value.left) + len(value.right))
+        else:
+            self.spend(sum(len(text(each)) for each in value))
+        self.substitutions.append(value)
+        return value
+
+    def _qualified_type(self) -> Value:
+        self.i -= 1
+        qualifiers = self.cv_qualifiers()
+        if self.s[self.i] == "F":
+            self.i += 1
+            return self._function_type(qualifiers)
+        if self.s[self.i] == "D" and self.s[self.i + 1] in "oOwx":
+            self.i += 1
+            return self._function_or_other(qualifiers)
+        return _qualified(self.type(), qualifiers)
+
+    def cv_qualifiers(self) -> str:
+        """Qualifiers, shown in the order of C++: the mangled ones stand inside out."""
+        found = ""
+        while (c := self.s[self.i]) in "rVK":
+            found = QUALIFIERS[c] + found
+            self.i += 1
+        return found
+
+    def _pointer(self) -> Value:
+        return _pointed(self.type(), "*")
+
+    def _reference(self) -> Value:
+        return _pointed(self.type(), "&")
+
+    def _rvalue_reference(self) -> Value:
+        return _pointed(self.type(), "&&")
+
+    def _complex(self) -> Value:
+        return _qualified(self.type(), " _Complex")
+
+    def _imaginary(self) -> Value:
+        return _qualified(self.type(), " _Imaginary")
+
+    def _plain_function(self) -> Value:
+        return self._function_type("")
+
+    def _function_type(self, qualifiers: str) -> Value:
+        """A function type behind its F."""
+        self.take("Y")  # of language linkage "C", which is not shown
+        result = self.type()
+        parameters = self.parameters()
+        if self.take("R"):
+            qualifiers += " &"
+        elif self.take("O"):
+            qualifiers += " &&"
+        self.expect("E")
+        if isinstance(result, Pack) or isinstance(parameters, Pack):
+            return spread(lambda first, rest: function(first, rest, qualifiers), result, parameters)
+        return function(result, text(parameters), qualifiers)
+
+    def parameters(self) -> Value:
+        """Parameters up to the end of a function type or of the whole: text, or a Pack of texts."""
+        s = self.s
+        if s[self.i] == "v" and s[self.i + 1] in "E\0.@RO":
+            self.i += 1
+            return ""
+        values = []
+        while (c := s[self.i]) not in "E\0.@" and not (c in "RO" and s[self.i + 1] == "E") and c != "Q":
+            values.append(self.type())
+        if not values:
+            raise NotMangledError
+        if any(isinstance(each, Pack) for each in values):
+            return spread(lambda *each: listed(list(each)), *values)
+        return listed(values)
+
+    def _array_type(self) -> Value:
+        size: Value = ""
+        if "0" <= self.s[self.i] <= "9":
+            size = self.digits()
+        elif self.s[self.i] != "_":
+            size = self.expression()
+        self.expect("_")
+        return spread(_array, self.type(), size)
+
+    def _member_pointer_type(self) -> Value:
+        of = self.type()
+        return spread(_member_pointer, of, self.type())
+
+    def _vendor_qualified(self) -> Value:
+        if self.s[self.i] in "tl":  # an unnamed type or a lambda, as in a name
+            self.i -= 1
+            return self.name()
+        qualifier: Value = self.source_name()
+        if self.s[self.i] == "I":
+            qualifier = self.with_arguments(qualifier, self.template_arguments())
+        return spread(lambda of, what: _qualified(of, f" {text(what)}"), self.type(), qualifier)
+
+    def _vendor_type(self) -> Value:
+        name: Value = self.source_name()
+        if self.s[self.i] == "I":
+            name = self.with_arguments(name, self.template_arguments())
+        return name
+
+    def _elaborated_or_parameter(self) -> Value:
+        """Behind a T: `struct`, `union` or `enum` before a name, or a template parameter."""
+        if self.s[self.i] in "sue" and self.s[self.i + 1] in "0123456789NSZ":
+            self.i += 1
+            return self.name()
+        self.i -= 1
+        value = self.template_parameter()
+        if self.s[self.i] == "I" and not self.in_conversion:
+            self.substitutions.append(value)
+            value = self.with_arguments(value, self.template_arguments())
+        return value
+
+    def template_parameter(self) -> Value:
+        self.expect("T")
+        level = self.number_of_level() if self.take("L") else 0
+        index = self.ordinal()
+        if self.in_lambda and not level:
+            return f"auto:{index + 1}"
+        if index >= len(self.arguments):
+            if self.in_conversion or level:
+                return "auto"
+            raise NotMangledError
+        value = self.arguments[index]
+        return Pack(value) if isinstance(value, ArgumentPack) else value
+
+    def number_of_level(self) -> int:
+        """The level of a template parameter, `L0_`, behind its L."""
+        level = self.number() + 1
+        self.expect("_")
+        return level
+
+    def decltype(self) -> Value:
+        self.i += 2
+        value = self.expression()
+        self.expect("E")
+        return spread(lambda each: f"decltype ({text(each)})", value)
+
+    def _expansion(self) -> Value:
+        value = self.type()
+        if isinstance(value, Pack):
+            return listed(value)
+        return f"{text(value)}..."
+
+    def _behind_d(self) -> Value:
+        return self._function_or_other("")
+
+    def _function_or_other(self, qualifiers: str) -> Value:
+        """Behind a D: exception specifications of functions, and types of all sorts."""
+        c = self.s[self.i]
+        self.i += 1
+        if found := BUILT_IN_D.get(c):
+            return found
+        match c:
+            case "p":
+                return self._expansion()
+            case "t" | "T":
+                self.i -= 2
+                return self.decltype()
+            case "v":
+                return self._vector()
+            case "F":
+                bits = self.digits()
+                mark = self.s[self.i]
+                self.i += 1
+                if mark == "b" and bits == "16":
+                    return "std::bfloat16_t"
+                if mark not in "_x" or not bits or len(bits) > 4:  # noqa: PLR2004 - bits of a float
+                    raise NotMangledError
+                return f"_Float{bits}" + ("x" if mark == "x" else "")
+            case "B" | "U":
+                size = self.digits() or text(self.expression())
+                self.expect("_")
+                return f"{'' if c == 'B' else 'unsigned '}_BitInt({size})"
+            case "k" | "K":
+                return f"{text(self.name())} {'auto' if c == 'k' else 'decltype(auto)'}"
+            case "o":
+                specification = " noexcept"
+            case "O":
+                specification = f" noexcept({text(self.expression())})"
+                self.expect("E")
+            case "w":
+                specification = f" throw({text(self.parameters())})"
+                self.expect("E")
+            case "x":
+                specification = " transaction_safe"
+            case _:
+                raise NotMangledError
+        self.take("Dx")
+        self.expect("F")
+        return self._function_type(specification + qualifiers)
+
+    def _vector(self) -> Value:
+        size = self.digits() if "0" <= self.s[self.i] <= "9" else "" if self.take("_") else text(self.expression())
+        self.expect("_")
+        return spread(lambda each: _qualified(each, f" __vector({size})"), self.type())
+
+    def substitution(self) -> Value:
+        self.i += 1
+        c = self.s[self.i]
+        if c == "_" or "0" <= c <= "9" or "A" <= c <= "Z":
+            index = self.sequence_number()
+            if index >= len(self.substitutions):
+                raise NotMangledError
+            return self.substitutions[index]
+        self.i += 1
+        if c not in STD:
+            raise NotMangledError
+        if self.short_std and self.s[self.i] not in "CD":
+            return SHORT_STD[c]
+        if c in STD_LAST_PARTS:
+            self.last_parts[STD[c]] = STD_LAST_PARTS[c]
+        return STD[c]
+
+
+#: Types of D and these letters are no candidates for substitution.
+_BUILT_IN_AFTER_D = frozenset([*BUILT_IN_D, "F", "B", "U"])
+
+# Private methods, taken here from the class whose table this is.
+_TYPES = {
+    "P": Types._pointer,  # noqa: SLF001
+    "R": Types._reference,  # noqa: SLF001
+    "O": Types._rvalue_reference,  # noqa: SLF001
+    "r": Types._qualified_type,  # noqa: SLF001
+    "V": Types._qualified_type,  # noqa: SLF001
+    "K": Types._qualified_type,  # noqa: SLF001
+    "C": Types._complex,  # noqa: SLF001
+    "G": Types._imaginary,  # noqa: SLF001
+    "F": Types._plain_function,  # noqa: SLF001
+    "A": Types._array_type,  # noqa: SLF001
+    "M": Types._member_pointer_type,  # noqa: SLF001
+    "T": Types._elaborated_or_parameter,  # noqa: SLF001
+    "U": Types._vendor_qualified,  # noqa: SLF001
+    "u": Types._vendor_type,  # noqa: SLF001
+    "D": Types._behind_d,  # noqa: SLF001
+}
