@@ -75,7 +75,7 @@ class Expressions(Reader):
             if parse is None:
                 raise NotMangledError
             value = parse(self)
-            self.is_primary = code in _PRIMARY
+            self.is_primary = code in {"il", "tl"} or (code in {"gs", "sr"} and self.is_primary)
             return value
         self.is_primary = False
         return value
@@ -84,8 +84,7 @@ class Expressions(Reader):
         if code in {"pp", "mm"} and not self.take("_"):
             return _glued(self._operand(), OPERATORS[code])
         if code == "ad" and self.take("L_Z"):
-            shown = self.encoding(parameters=True)
-            self.expect("E")
+            shown = self.function_in_expression()
             name, is_function, is_plain = self.encoded
             if is_plain and "::" in name:
                 return f"&{name}"
@@ -103,8 +102,7 @@ class Expressions(Reader):
     def _call(self) -> Value:
         function: Value
         if self.take("L_Z"):
-            self.encoding(parameters=True)
-            self.expect("E")
+            self.function_in_expression()
             name, _, is_plain = self.encoded
             function = name if is_plain else f"({name})"
         else:
@@ -245,9 +243,14 @@ class Expressions(Reader):
             scope = self._level()
             while not self.take("E"):
                 scope = _glued(scope, "::", self._level())
+            value = _glued(scope, "::", self._simple_name())
+            self.is_primary = self.s[self.i - 1] != "E"
+            return value
         else:
             scope = self.type()
-        return _glued(scope, "::", self._simple_name())
+        value = _glued(scope, "::", self._simple_name())
+        self.is_primary = True
+        return value
 
     def _levels_follow(self) -> bool:
         """Whether several parts of a scope and an E precede a name here: `sr 1A 1B E 1c`, where `sr 1A 1c` has one."""
@@ -321,14 +324,12 @@ class Expressions(Reader):
     def literal(self) -> Value:
         self.expect("L")
         if self.take("_Z"):
-            shown: Value = self.encoding(parameters=True)
+            shown: Value = self.function_in_expression()
             self.is_primary = self.encoded[2] and not self.encoded[1]
-            self.expect("E")
             return shown
         if self.s[self.i] == "Z":  # as GCC once wrote it
             self.i += 1
-            shown = self.encoding(parameters=True)
-            self.expect("E")
+            shown = self.function_in_expression()
             return shown
         of = self.type()
         sign = "-" if self.take("n") else ""
@@ -355,9 +356,6 @@ def _literal(of: str, sign: str, number: str) -> str:
         return f"({of}){sign}[{number}]"
     return f"({of}){sign}{number}"
 
-
-#: Operations whose text needs no parentheses as an operand.
-_PRIMARY = frozenset({"gs", "il", "sr", "tl"})
 
 STEP_BACK = 50
 

@@ -43,15 +43,24 @@ class Demangler(Names, Types, Expressions):
         self.encoded = (name, False, not is_template)
         if not parameters or self.s[self.i] in "E\0.@":
             return name
+        region = self.begin_region()
         returned: Value | None = None
         if is_template and not self.without_return:
             returned = self.type()
         declared = function(returned or "", text(self.parameters()), qualifiers)
+        self.end_region(region)
         requires = f" requires {text(self.expression())}" if self.take("Q") else ""
         self.encoded = (name, True, not is_template and not qualifiers)
         if returned is None or not result:
             return f"{name}{declared.right}{requires}"
         return f"{declared.left}{name}{declared.right}{requires}"
+
+    def function_in_expression(self) -> str:
+        arguments = self.arguments
+        shown = self.encoding(parameters=True)
+        self.arguments = arguments
+        self.expect("E")
+        return shown
 
     def _special(self, *, parameters: bool) -> str:
         """Names of what compilers make for classes, functions and variables."""

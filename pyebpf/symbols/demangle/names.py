@@ -15,7 +15,10 @@ def _joined(scope: Value, part: Value) -> Value:
 def _templated(name: Value, *arguments: Value) -> Value:
     shown, within = text(name), listed(list(arguments))
     space = " " if shown.endswith("<") else ""
-    return f"{shown}{space}<{within} >" if within.endswith(">") else f"{shown}{space}<{within}>"
+    # As c++filt has it, which writes `>>` behind an empty pack.
+    if within.endswith(">") and text(arguments[-1]):
+        return f"{shown}{space}<{within} >"
+    return f"{shown}{space}<{within}>"
 
 
 class Names(Reader):
@@ -43,7 +46,7 @@ class Names(Reader):
             name = self.unqualified_name("")
             if self.s[self.i] == "I":
                 self.substitutions.append(name)
-        if self.s[self.i] == "I" and not self.in_conversion:
+        if self.s[self.i] == "I":
             arguments = self.template_arguments()
             name = self.with_arguments(name, arguments)
             if of_function:
@@ -235,7 +238,9 @@ class Names(Reader):
             self._template_parameter_declaration()
         if self.take("Q"):
             self.expression()
+        region = self.begin_region()
         parameters = text(self.parameters())
+        self.end_region(region)
         if self.take("Q"):
             self.expression()
         self.in_lambda, self.in_conversion = in_lambda, in_conversion

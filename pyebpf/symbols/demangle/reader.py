@@ -48,6 +48,24 @@ class ArgumentPack(list["Value"]):
 Value = str | Declarator | Pack | ArgumentPack
 
 
+class Region:
+    """Types that were read one after the other, of a function's parameters or of a lambda's.
+
+    A substitution may stand for `T_` as such: where it is used inside another function or lambda than where it was read, it
+    is that one's parameter. Then the types are read again.
+    """
+
+    __slots__ = ("arguments", "end", "first", "in_lambda", "is_dependent", "position")
+
+    def __init__(self, reader: Reader) -> None:
+        self.first = len(reader.substitutions)
+        self.end = 1 << 30
+        self.position = reader.i
+        self.arguments = reader.arguments
+        self.in_lambda = reader.in_lambda
+        self.is_dependent = False
+
+
 def text(value: Value) -> str:
     """A value as it is shown. A pack that nothing expands is shown by its first element, as by c++filt."""
     if type(value) is str:
@@ -92,6 +110,9 @@ class Reader:
         self.substitutions: list[Value] = []
         #: Template arguments that T_ refers to: the last ones of the name of the function that is read.
         self.arguments: list[Value] = []
+        self.regions: list[Region] = []
+        #: Types that are read again may name parameters that the function does not have.
+        self.is_rereading = False
         #: By the name of a class or namespace its last part, without template arguments: what constructors are called.
         self.last_parts: dict[Value, str] = {}
         #: Inside a lambda's parameters T_ is `auto`. Inside a conversion operator's type it may be what only follows.
@@ -107,6 +128,18 @@ class Reader:
         #: The function or variable that was read last: its name, whether it has parameters, and whether it is neither a
         #: template nor has qualifiers.
         self.encoded = ("", False, False)
+
+    def begin_region(self) -> Region:
+        """Types begin here."""
+        region = Region(self)
+        self.regions.append(region)
+        return region
+
+    def end_region(self, region: Region) -> None:
+        """They are read."""
+        region.end = len(self.substitutions)
+        if not region.is_dependent:
+            self.regions.remove(region)
 
     def spend(self, length: int) -> None:
         """Pay for a part of this length."""
@@ -235,4 +268,8 @@ class Reader:
 
     def encoding(self, *, parameters: bool, result: bool = True) -> str:
         """A function with or without its parameters and result, a variable, or something special."""
+        raise NotImplementedError
+
+    def function_in_expression(self) -> str:
+        """A function or variable as a literal, behind `L_Z`, and its E."""
         raise NotImplementedError

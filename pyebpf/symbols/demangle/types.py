@@ -149,7 +149,8 @@ class Types(Reader):
             following = s[start]
             if following == "_" or "0" <= following <= "9" or "A" <= following <= "Z":
                 value = self.substitution()
-                if s[self.i] != "I" or self.in_conversion:
+                # Behind a conversion operator's type its own arguments may follow.
+                if s[self.i] != "I" or (self.in_conversion and text(value).endswith(">")):
                     self.depth -= 1
                     return value
                 value = self.with_arguments(value, self.template_arguments())
@@ -231,7 +232,7 @@ class Types(Reader):
     def parameters(self) -> Value:
         """Parameters up to the end of a function type or of the whole: text, or a Pack of texts."""
         s = self.s
-        if s[self.i] == "v" and s[self.i + 1] in "E\0.@RO":
+        if s[self.i] == "v" and s[self.i + 1] in "E\0.@ROQ":
             self.i += 1
             return ""
         values = []
@@ -287,10 +288,12 @@ class Types(Reader):
         self.expect("T")
         level = self.number_of_level() if self.take("L") else 0
         index = self.ordinal()
+        if self.regions:
+            self.regions[-1].is_dependent = True
         if self.in_lambda and not level:
             return f"auto:{index + 1}"
         if index >= len(self.arguments):
-            if self.in_conversion or level:
+            if self.in_conversion or self.is_rereading or level:
                 return "auto"
             raise NotMangledError
         value = self.arguments[index]
@@ -374,15 +377,39 @@ class Types(Reader):
             index = self.sequence_number()
             if index >= len(self.substitutions):
                 raise NotMangledError
+            if self.regions:
+                return self._bound(index)
             return self.substitutions[index]
         self.i += 1
         if c not in STD:
             raise NotMangledError
-        if self.short_std and self.s[self.i] not in "CD":
-            return SHORT_STD[c]
-        if c in STD_LAST_PARTS:
-            self.last_parts[STD[c]] = STD_LAST_PARTS[c]
-        return STD[c]
+        if c == "t":
+            return "std"
+        found = SHORT_STD[c] if self.short_std and self.s[self.i] not in "CD" else STD[c]
+        self.last_parts[found] = STD_LAST_PARTS[c]
+        return found
+
+    def _bound(self, index: int) -> Value:
+        """A substitution, with the template arguments that are in force here."""
+        for place in range(len(self.regions) - 1, -1, -1):
+            region = self.regions[place]
+            if not region.first <= index < region.end:
+                continue
+            if not region.is_dependent or (
+                region.in_lambda == self.in_lambda and (self.in_lambda or region.arguments is self.arguments)
+            ):
+                break
+            kept = self.i, self.substitutions, self.regions, self.is_rereading
+            self.enter()
+            self.i, self.regions, self.is_rereading = region.position, self.regions[:place], True
+            self.substitutions = self.substitutions[: region.first]
+            while len(self.substitutions) <= index:
+                self.type()
+            value = self.substitutions[index]
+            self.depth -= 1
+            self.i, self.substitutions, self.regions, self.is_rereading = kept
+            return value
+        return self.substitutions[index]
 
 
 #: Types of D and these letters are no candidates for substitution.
