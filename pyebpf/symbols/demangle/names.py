@@ -73,7 +73,7 @@ class Names(Reader):
         is_template = without_return = False
         while (c := s[self.i]) != "E":
             if c == "I":
-                if not scope:
+                if scope == "":
                     raise NotMangledError
                 last = self.last_parts.get(scope) if type(scope) is str else None
                 arguments = self.template_arguments()
@@ -85,22 +85,15 @@ class Names(Reader):
                 is_template = True
             else:
                 is_template = False
+                if c in "ST" or (c == "D" and s[self.i + 1] in "tT"):
+                    if scope != "":
+                        raise NotMangledError
                 if c == "S":
-                    if scope:
-                        raise NotMangledError
                     scope = self.substitution()
-                    if s[self.i] == "W":
-                        continue
-                    if s[self.i] == "B":
-                        raise NotMangledError
                     continue
                 if c == "T":
-                    if scope:
-                        raise NotMangledError
                     scope = self.template_parameter()
                 elif c == "D" and s[self.i + 1] in "tT":
-                    if scope:
-                        raise NotMangledError
                     scope = self.decltype()
                 elif c == "M":  # the scope of a lambda that initializes a member
                     self.i += 1
@@ -118,7 +111,7 @@ class Names(Reader):
             if s[self.i] != "E":
                 self.substitutions.append(scope)
         self.i += 1
-        if not scope:
+        if scope == "":
             raise NotMangledError
         self.is_template, self.without_return, self.qualifiers = is_template, without_return, qualifiers
         return scope
@@ -254,7 +247,12 @@ class Names(Reader):
         kind = self.s[self.i + 1]
         self.i += 2
         if kind == "n":
+            # It may name template parameters whose arguments stand before it in the same list.
+            region, kept = self.begin_region(), self.is_rereading
+            self.is_rereading = True
             self.type()
+            self.is_rereading = kept
+            self.end_region(region)
         elif kind == "t":
             while not self.take("E"):
                 self._template_parameter_declaration()

@@ -80,7 +80,8 @@ STD_LAST_PARTS = {
 
 def _qualified(value: Value, qualifiers: str) -> Value:
     if type(value) is str:
-        return value + qualifiers
+        # An argument may have the qualifier that its parameter has; it is said once.
+        return value if value.endswith(qualifiers) else value + qualifiers
     if isinstance(value, Pack):
         return Pack([_qualified(each, qualifiers) for each in value])
     if isinstance(value, Declarator):
