@@ -22,13 +22,16 @@ def demangled(name: str, *, parameters: bool = False) -> str:
     Otherwise parameters, return type and qualifiers of the function are left out, hashes of Rust's crates as well, and
     std's classes have their short names: `std::vector<std::string, std::allocator<std::string> >::push_back`.
     The compiler's suffixes are shown as c++filt shows them, `f [clone .cold]`, and a version as it is, `f@@VERSION`.
+    `.llvm.123`, which tells apart what has one name in several files, is left out with the parameters.
 
     Any text may be given: work and output are bounded, and what exceeds them is left as it is.
     """
     if len(name) > MAX_MANGLED or name[:1] != "_":
         return name
-    if name.startswith("_Z"):
-        shown = _itanium(name, parameters=parameters)
+    if name.startswith("_R"):
+        shown = _rust(name, parameters=parameters)
+    elif name.startswith("_Z"):
+        shown = (_rust(name, parameters=parameters) if "17h" in name else None) or _itanium(name, parameters=parameters)
     else:
         return name
     return shown if shown is not None and len(shown) <= MAX_LENGTH else name
@@ -43,15 +46,28 @@ def _itanium(name: str, *, parameters: bool) -> str | None:
         return None
     if not parameters and (rest := _REST.match(name, end)):
         end = rest.end()
-    return with_suffixes(shown, name[end:])
+    return with_suffixes(shown, name[end:], llvm=parameters)
 
 
-def with_suffixes(shown: str, rest: str) -> str | None:
-    """The name with what stands behind it; None if that is nothing which compilers and linkers put there."""
+def _rust(name: str, *, parameters: bool) -> str | None:
+    from pyebpf.symbols.demangle import rust
+
+    try:
+        found = (rust.demangled if name[1] == "R" else rust.legacy)(name, hashes=parameters)
+    except rust.ERRORS:
+        return None
+    return with_suffixes(found[0], name[found[1] :], llvm=False) if found else None
+
+
+def with_suffixes(shown: str, rest: str, *, llvm: bool) -> str | None:
+    """The name with what stands behind it; None if that is nothing which compilers and linkers put there.
+
+    `llvm`: with `.llvm.123`, too, which only tells names of one file from those of others.
+    """
     if not rest:
         return shown
     found = _SUFFIXES.match(rest)
     if not found:
         return None
-    clones = "".join(f" [clone {each}]" for each in _SUFFIX.findall(found[1]))
+    clones = "".join(f" [clone {each}]" for each in _SUFFIX.findall(found[1]) if llvm or not each.startswith(".llvm."))
     return f"{shown}{clones}{found[2] or ''}"
