@@ -45,6 +45,8 @@ class Expressions(Reader):
             value = self._fold() if code[1] in "lrLR" and not "0" <= s[i + 2] <= "9" else self._parameter()
         elif "0" <= c <= "9" or code in {"on", "dn"}:
             value = self._simple_name()
+        elif c == "u":
+            value = self._vendor()
         else:
             self.i += 2
             value = self._operation(code)
@@ -176,22 +178,31 @@ class Expressions(Reader):
         value = self.expression()
         if isinstance(value, Pack):
             return listed(value)
-        return f"{text(value)}..."
+        return f"{text(value)}..." if self.is_primary else f"({text(value)})..."
 
     def _length(self) -> Value:
-        """sizeof... of a pack."""
+        """The length of a pack."""
         if self.s[self.i] == "T":
             value = self.template_parameter()
             return str(len(value)) if isinstance(value, Pack) else f"sizeof...({text(value)})"
         return f"sizeof...({text(self._parameter())})"
 
     def _captured_length(self) -> Value:
-        """sizeof... of a pack that is known in part."""
+        """The length of a pack that is known in part."""
         length = 0
         while not self.take("E"):
             value = self._template_argument(self.s[self.i])
             length += len(value) if isinstance(value, Pack | ArgumentPack) else 1
         return str(length)
+
+    def _vendor(self) -> Value:
+        """A compiler's own function, with its arguments."""
+        self.i += 1
+        name = self.source_name()
+        arguments = []
+        while not self.take("E"):
+            arguments.append(self._template_argument(self.s[self.i]))
+        return _glued(name, "(", spread(lambda *each: listed(list(each)), *arguments), ")")
 
     def _throw(self) -> Value:
         return "throw"
@@ -233,39 +244,28 @@ class Expressions(Reader):
 
     def _scoped_name(self) -> Value:
         """A name in a scope that depends on template arguments."""
-        if self.take("N"):
-            scope = self.type()
-            if self.s[self.i] == "I":
-                scope = self.with_arguments(scope, self.template_arguments())
-            while not self.take("E"):
-                scope = _glued(scope, "::", self._level())
-        elif "0" <= self.s[self.i] <= "9" and self._levels_follow():
-            scope = self._level()
-            while not self.take("E"):
-                scope = _glued(scope, "::", self._level())
-            value = _glued(scope, "::", self._simple_name())
-            self.is_primary = self.s[self.i - 1] != "E"
-            return value
-        else:
-            scope = self.type()
-        value = _glued(scope, "::", self._simple_name())
+        if "0" <= self.s[self.i] <= "9":
+            return self._name_behind_levels()
+        value = _glued(self.type(), "::", self._simple_name())
         self.is_primary = True
         return value
 
-    def _levels_follow(self) -> bool:
-        """Whether several parts of a scope and an E precede a name here: `sr 1A 1B E 1c`, where `sr 1A 1c` has one."""
-        start, fuel, substitutions = self.i, self.fuel, len(self.substitutions)
-        try:
-            self._level()
-            while "0" <= self.s[self.i] <= "9":
-                self._level()
-            return self.take("E") and "0" <= self.s[self.i] <= "9"
-        except NotMangledError:
-            return False
-        finally:
-            self.i = start
-            self.fuel = fuel - STEP_BACK
-            del self.substitutions[substitutions:]
+    def _name_behind_levels(self) -> Value:
+        """`1A1BE1c` is A::B::c. So is `1A1c` A::c, as GCC once had it, with a type as the scope."""
+        scope = self._level()
+        while not self.take("E"):
+            place = len(self.substitutions)
+            level = self._level()
+            if not "0" <= self.s[self.i] <= "9" and not (
+                self.s[self.i] == "E" and ("0" <= self.s[self.i + 1] <= "9" or self.s[self.i + 1] in "od")
+            ):
+                self.substitutions.insert(place, scope)
+                self.is_primary = True
+                return _glued(scope, "::", level)
+            scope = _glued(scope, "::", level)
+        value = _glued(scope, "::", self._simple_name())
+        self.is_primary = self.s[self.i - 1] != "E"
+        return value
 
     def _level(self) -> Value:
         part: Value = self.source_name()
@@ -287,9 +287,8 @@ class Expressions(Reader):
         else:
             name = self.operator_name()
         if self.s[self.i] == "I":
-            is_dn = self.is_primary
             name = self.with_arguments(name, self.template_arguments())
-            self.is_primary = is_dn and False
+            self.is_primary = False
         return name
 
     def _parameter(self) -> Value:
@@ -323,13 +322,9 @@ class Expressions(Reader):
 
     def literal(self) -> Value:
         self.expect("L")
-        if self.take("_Z"):
-            shown: Value = self.function_in_expression()
-            self.is_primary = self.encoded[2] and not self.encoded[1]
-            return shown
-        if self.s[self.i] == "Z":  # as GCC once wrote it
-            self.i += 1
+        if self.take("_Z") or self.take("Z"):  # the latter as GCC once wrote it
             shown = self.function_in_expression()
+            self.is_primary = self.encoded[2] and not self.encoded[1]
             return shown
         of = self.type()
         sign = "-" if self.take("n") else ""
@@ -357,29 +352,27 @@ def _literal(of: str, sign: str, number: str) -> str:
     return f"({of}){sign}{number}"
 
 
-STEP_BACK = 50
-
 _OPERATIONS = {
-    "cl": Expressions._call,  # noqa: SLF001
-    "cv": Expressions._conversion,  # noqa: SLF001
-    "di": Expressions._designated,  # noqa: SLF001
-    "dt": Expressions._member,  # noqa: SLF001
-    "dx": Expressions._designated_element,  # noqa: SLF001
-    "dX": Expressions._designated_range,  # noqa: SLF001
-    "gs": Expressions._global,  # noqa: SLF001
-    "il": Expressions._initializer_list,  # noqa: SLF001
-    "ix": Expressions._index,  # noqa: SLF001
-    "na": Expressions._new_array,  # noqa: SLF001
-    "nw": Expressions._new,  # noqa: SLF001
-    "pt": Expressions._pointed_member,  # noqa: SLF001
-    "qu": Expressions._conditional,  # noqa: SLF001
-    "rq": Expressions._requirements,  # noqa: SLF001
-    "rQ": Expressions._requirements_with_parameters,  # noqa: SLF001
-    "sP": Expressions._captured_length,  # noqa: SLF001
-    "so": Expressions._subobject,  # noqa: SLF001
-    "sp": Expressions._expansion,  # noqa: SLF001
-    "sr": Expressions._scoped_name,  # noqa: SLF001
-    "sZ": Expressions._length,  # noqa: SLF001
-    "tl": Expressions._typed_initializer_list,  # noqa: SLF001
-    "tr": Expressions._throw,  # noqa: SLF001
+    "cl": Expressions._call,
+    "cv": Expressions._conversion,
+    "di": Expressions._designated,
+    "dt": Expressions._member,
+    "dx": Expressions._designated_element,
+    "dX": Expressions._designated_range,
+    "gs": Expressions._global,
+    "il": Expressions._initializer_list,
+    "ix": Expressions._index,
+    "na": Expressions._new_array,
+    "nw": Expressions._new,
+    "pt": Expressions._pointed_member,
+    "qu": Expressions._conditional,
+    "rq": Expressions._requirements,
+    "rQ": Expressions._requirements_with_parameters,
+    "sP": Expressions._captured_length,
+    "so": Expressions._subobject,
+    "sp": Expressions._expansion,
+    "sr": Expressions._scoped_name,
+    "sZ": Expressions._length,
+    "tl": Expressions._typed_initializer_list,
+    "tr": Expressions._throw,
 }

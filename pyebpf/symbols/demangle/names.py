@@ -16,9 +16,15 @@ def _templated(name: Value, *arguments: Value) -> Value:
     shown, within = text(name), listed(list(arguments))
     space = " " if shown.endswith("<") else ""
     # As c++filt has it, which writes `>>` behind an empty pack.
-    if within.endswith(">") and text(arguments[-1]):
+    if within.endswith(">") and not _ends_empty(arguments[-1]):
         return f"{shown}{space}<{within} >"
     return f"{shown}{space}<{within}>"
+
+
+def _ends_empty(value: Value) -> bool:
+    while isinstance(value, ArgumentPack) and value:
+        value = value[-1]
+    return not value
 
 
 class Names(Reader):
@@ -57,10 +63,8 @@ class Names(Reader):
     def _nested_name(self, *, of_function: bool) -> Value:
         s = self.s
         self.i += 1
-        qualifiers = ""
-        while (c := s[self.i]) in "rVK":
-            qualifiers = {"r": " restrict", "V": " volatile", "K": " const"}[c] + qualifiers
-            self.i += 1
+        qualifiers = self.cv_qualifiers()
+        c = s[self.i]
         if c == "R":
             self.i += 1
             qualifiers += " &"
@@ -85,9 +89,8 @@ class Names(Reader):
                 is_template = True
             else:
                 is_template = False
-                if c in "ST" or (c == "D" and s[self.i + 1] in "tT"):
-                    if scope != "":
-                        raise NotMangledError
+                if scope != "" and (c in "ST" or (c == "D" and s[self.i + 1] in "tT")):
+                    raise NotMangledError
                 if c == "S":
                     scope = self.substitution()
                     continue
@@ -199,9 +202,9 @@ class Names(Reader):
         self.i += 1
         last = self._last_part(scope)
         if inherits:
-            of_function, is_template = self.arguments, self.is_template
-            self.name()  # the base class that has it
-            self.arguments, self.is_template = of_function, is_template
+            base = self.name()  # the class that has it
+            of_base = self.last_parts.get(base) if type(base) is str else None
+            last = of_base or text(base).partition("<")[0].rpartition("::")[2]
         self.without_return = True
         return last
 
@@ -225,10 +228,11 @@ class Names(Reader):
             return f"{{unnamed type#{self.ordinal() + 1}}}"
         self.expect("l")
         self.enter()
-        in_lambda, in_conversion = self.in_lambda, self.in_conversion
-        self.in_lambda, self.in_conversion = True, False
-        while self.s[self.i] == "T" and self.s[self.i + 1] in "yntpk":
-            self._template_parameter_declaration()
+        kept = self.lambda_parameters, self.in_conversion
+        self.lambda_parameters, self.in_conversion = [], False
+        head = []
+        while self._declares_parameter():
+            head.append(self._template_parameter_declaration())
         if self.take("Q"):
             self.expression()
         region = self.begin_region()
@@ -236,33 +240,48 @@ class Names(Reader):
         self.end_region(region)
         if self.take("Q"):
             self.expression()
-        self.in_lambda, self.in_conversion = in_lambda, in_conversion
+        self.lambda_parameters, self.in_conversion = kept
         self.expect("E")
         self.depth -= 1
-        return f"{{lambda({parameters})#{self.ordinal() + 1}}}"
+        return f"{{lambda{f'<{listed(list(head))}>' if head else ''}({parameters})#{self.ordinal() + 1}}}"
 
-    def _template_parameter_declaration(self) -> None:
-        """A template parameter that a lambda declares; it is not shown."""
+    def _declares_parameter(self) -> bool:
+        return self.s[self.i] == "T" and self.s[self.i + 1] in "yntpk"
+
+    def _template_parameter_declaration(self) -> str:
+        """A template parameter that is declared, as a lambda shows it; arguments of templates may have theirs before."""
         self.enter()
         kind = self.s[self.i + 1]
         self.i += 2
-        if kind == "n":
-            # It may name template parameters whose arguments stand before it in the same list.
-            region, kept = self.begin_region(), self.is_rereading
-            self.is_rereading = True
-            self.type()
-            self.is_rereading = kept
-            self.end_region(region)
+        if kind == "p":
+            shown = self._template_parameter_declaration()
+            before, _, name = shown.rpartition(" ")
+            shown = f"{before}... {name}"
+        elif kind == "n":
+            shown = f"{text(self.type())} {self._declared('N')}"
         elif kind == "t":
+            outer, self.lambda_parameters = self.lambda_parameters, []
+            inner = []
             while not self.take("E"):
-                self._template_parameter_declaration()
-        elif kind == "p":
-            self._template_parameter_declaration()
+                inner.append(self._template_parameter_declaration().rpartition(" ")[0])
+            self.lambda_parameters = outer
+            shown = f"template<{', '.join(inner)}> class {self._declared('TT')}"
         elif kind == "k":
-            self.name()
-        elif kind != "y":
-            raise NotMangledError
+            shown = f"{text(self.name())} {self._declared('T')}"
+        else:
+            shown = f"typename {self._declared('T')}"
         self.depth -= 1
+        self.spend(len(shown))
+        return shown
+
+    def _declared(self, kind: str) -> str:
+        """A name for a template parameter of a lambda: `$T0`, `$N1`, `$TT2`."""
+        declared = self.lambda_parameters
+        if declared is None:
+            return f"${kind}"
+        name = f"${kind}{len(declared)}"
+        declared.append(name)
+        return name
 
     def operator_name(self) -> str:
         code = self.s[self.i : self.i + 2]
@@ -296,6 +315,7 @@ class Names(Reader):
             del self.substitutions[known:]
             self.i, self.in_conversion = start, True
             value = self.type()
+            self.substitutions += later
             self.arguments, self.in_conversion = arguments, in_conversion
             self.i = end
         self.without_return = True
@@ -308,11 +328,16 @@ class Names(Reader):
         found: list[Value] = []
         kept = self.is_template, self.without_return, self.qualifiers
         while (c := s[self.i]) != "E":
-            if c == "Q":  # a constraint
-                self.i += 1
-                self.expression()
-                break
-            found.append(self._template_argument(c))
+            if c == "Q" or self._declares_parameter():
+                # A constraint or a declaration, which may name parameters that the arguments before it are for.
+                arguments, self.arguments = self.arguments, found
+                if self.take("Q"):
+                    self.expression()
+                else:
+                    self._template_parameter_declaration()
+                self.arguments = arguments
+            else:
+                found.append(self._template_argument(c))
         self.expect("E")
         self.is_template, self.without_return, self.qualifiers = kept
         self.in_conversion = in_conversion
@@ -335,9 +360,6 @@ class Names(Reader):
             self.i += 1
             self.depth -= 1
             return pack
-        if c == "T" and self.s[self.i + 1] in "yntpk":
-            self._template_parameter_declaration()
-            return self._template_argument(self.s[self.i])
         return self.type()
 
     def with_arguments(self, name: Value, arguments: list[Value]) -> Value:

@@ -1,8 +1,8 @@
 """A mangled name while it is read: position, substitutions, template arguments, and what the work may cost.
 
 A type is text, `int const&`, unless a declarator's name stands in its middle: `void (*` and `)(int)`.
-A template parameter that stands for a pack gives a Pack, and whatever contains one becomes a Pack with an element for each
-of its: `RKT_` is (`int const&`, `long const&`). So substitutions hold packs as well, and `Dp` has only to join one.
+A template parameter that stands for a pack gives a Pack, and whatever contains one becomes a Pack with an element for
+each of its: `RKT_` is (`int const&`, `long const&`). So substitutions hold packs as well, and `Dp` has only to join one.
 """
 
 from __future__ import annotations
@@ -51,19 +51,20 @@ Value = str | Declarator | Pack | ArgumentPack
 class Region:
     """Types that were read one after the other, of a function's parameters or of a lambda's.
 
-    A substitution may stand for `T_` as such: where it is used inside another function or lambda than where it was read, it
-    is that one's parameter. Then the types are read again.
+    A substitution may stand for `T_` as such: where it is used inside another function or lambda than where it was read,
+    it is that one's parameter. Then the types are read again.
     """
 
-    __slots__ = ("arguments", "end", "first", "in_lambda", "is_dependent", "position")
+    __slots__ = ("arguments", "end", "first", "is_dependent", "lambda_parameters", "outer", "position")
 
     def __init__(self, reader: Reader) -> None:
         self.first = len(reader.substitutions)
         self.end = 1 << 30
         self.position = reader.i
         self.arguments = reader.arguments
-        self.in_lambda = reader.in_lambda
+        self.lambda_parameters = reader.lambda_parameters
         self.is_dependent = False
+        self.outer = reader.region
 
 
 def text(value: Value) -> str:
@@ -111,12 +112,15 @@ class Reader:
         #: Template arguments that T_ refers to: the last ones of the name of the function that is read.
         self.arguments: list[Value] = []
         self.regions: list[Region] = []
+        #: The one that is read.
+        self.region: Region | None = None
         #: Types that are read again may name parameters that the function does not have.
         self.is_rereading = False
         #: By the name of a class or namespace its last part, without template arguments: what constructors are called.
         self.last_parts: dict[Value, str] = {}
-        #: Inside a lambda's parameters T_ is `auto`. Inside a conversion operator's type it may be what only follows.
-        self.in_lambda = False
+        #: Inside a lambda's parameters T_ is `auto`, or one of the template parameters that the lambda declares.
+        self.lambda_parameters: list[str] | None = None
+        #: Inside a conversion operator's type T_ may be what only follows.
         self.in_conversion = False
         #: Of the name that was read last: whether it ends with template arguments, whether functions of that name have
         #: no return type, and the qualifiers of such functions.
@@ -133,11 +137,13 @@ class Reader:
         """Types begin here."""
         region = Region(self)
         self.regions.append(region)
+        self.region = region
         return region
 
     def end_region(self, region: Region) -> None:
         """They are read."""
         region.end = len(self.substitutions)
+        self.region = region.outer
         if not region.is_dependent:
             self.regions.remove(region)
 
@@ -244,6 +250,14 @@ class Reader:
 
     def type(self) -> Value:
         """A type."""
+        raise NotImplementedError
+
+    def cv_qualifiers(self) -> str:
+        """Qualifiers, shown in the order of C++: the mangled ones stand inside out."""
+        raise NotImplementedError
+
+    def parameters(self) -> Value:
+        """Parameters up to the end of a function type or of the whole: text, or a Pack of texts."""
         raise NotImplementedError
 
     def substitution(self) -> Value:

@@ -10,8 +10,9 @@ from pyebpf.symbols.demangle.reader import FUEL, MAX_DEPTH, STEP, NotMangledErro
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The older form: parts with their lengths, of which the last one is a hash.
-LEGACY = re.compile(r"_ZN(?P<parts>(?:\d+[^\0]+?)+)17(?P<hash>h[0-9a-f]{16})E(?=[.@]|\Z)", re.ASCII)
+#: Of the older form a part's length, and the last part, which is a hash.
+_LENGTH = re.compile(r"[0-9]{1,5}")
+_HASH = re.compile(r"17(h[0-9a-f]{16})E(?=[.@]|\Z)")
 
 _ESCAPE = re.compile(r"\$(?:(C|SP|BP|RF|LT|GT|LP|RP)|u([0-9a-f]{1,6}))\$|(\.\.)")
 _ESCAPED = {"C": ",", "SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "LP": "(", "RP": ")"}
@@ -46,25 +47,23 @@ _MAX_PUNYCODE = 256
 
 def legacy(name: str, *, hashes: bool) -> tuple[str, int] | None:
     """A name of the older form as it is shown, and where it ends; None for what has not its form."""
-    found = LEGACY.match(name)
-    # A hash has its digits at random.
-    if not found or len(set(found["hash"])) < 6:  # noqa: PLR2004 - "h" and five digits
-        return None
-    parts, i = [], 3
-    end = found.end("parts")
-    while i < end:
-        length = re.compile(r"\d{1,5}").match(name, i, end)
-        if not length:
+    parts, i = [], len("_ZN")
+    while not (last := _HASH.match(name, i)):
+        length = _LENGTH.match(name, i)
+        if not name.startswith("_ZN") or not length:
             return None
         i = length.end() + int(length[0])
         part = name[length.end() : i]
-        if i > end or not part:
+        if i >= len(name) or not part:
             return None
         # An underscore precedes what begins with an escape, since a name cannot.
         parts.append(_ESCAPE.sub(_unescaped, part[1:] if part.startswith("_$") else part))
+    # A hash has its digits at random.
+    if not parts or len(set(last[1])) < 6:  # noqa: PLR2004 - "h" and five digits
+        return None
     if hashes:
-        parts.append(found["hash"])
-    return "::".join(parts), found.end()
+        parts.append(last[1])
+    return "::".join(parts), last.end()
 
 
 def _unescaped(found: re.Match[str]) -> str:

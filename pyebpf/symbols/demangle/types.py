@@ -101,7 +101,8 @@ def _pointed(value: Value, mark: str) -> Value:
         left, right, kind = value
         if kind == POINTER:
             return Declarator(_collapsed(left, mark), right, POINTER)
-        return Declarator(f"{left}({mark}" if left[-1:] in " (*" else f"{left} ({mark}", ")" + right, POINTER)
+        space = "" if left[-1:] == " " or (kind == FUNCTION and left[-1:] in "(*") else " "
+        return Declarator(f"{left}{space}({mark}", ")" + right, POINTER)
     return text(value) + mark
 
 
@@ -191,7 +192,6 @@ class Types(Reader):
         return _qualified(self.type(), qualifiers)
 
     def cv_qualifiers(self) -> str:
-        """Qualifiers, shown in the order of C++: the mangled ones stand inside out."""
         found = ""
         while (c := self.s[self.i]) in "rVK":
             found = QUALIFIERS[c] + found
@@ -231,7 +231,6 @@ class Types(Reader):
         return function(result, text(parameters), qualifiers)
 
     def parameters(self) -> Value:
-        """Parameters up to the end of a function type or of the whole: text, or a Pack of texts."""
         s = self.s
         if s[self.i] == "v" and s[self.i + 1] in "E\0.@ROQ":
             self.i += 1
@@ -289,10 +288,11 @@ class Types(Reader):
         self.expect("T")
         level = self.number_of_level() if self.take("L") else 0
         index = self.ordinal()
-        if self.regions:
-            self.regions[-1].is_dependent = True
-        if self.in_lambda and not level:
-            return f"auto:{index + 1}"
+        if self.region:
+            self.region.is_dependent = True
+        if self.lambda_parameters is not None and not level:
+            declared = self.lambda_parameters
+            return declared[index] if index < len(declared) else f"auto:{index + 1}"
         if index >= len(self.arguments):
             if self.in_conversion or self.is_rereading or level:
                 return "auto"
@@ -316,7 +316,7 @@ class Types(Reader):
         value = self.type()
         if isinstance(value, Pack):
             return listed(value)
-        return f"{text(value)}..."
+        return f"({text(value)})..."
 
     def _behind_d(self) -> Value:
         return self._function_or_other("")
@@ -396,41 +396,50 @@ class Types(Reader):
             region = self.regions[place]
             if not region.first <= index < region.end:
                 continue
-            if not region.is_dependent or (
-                region.in_lambda == self.in_lambda and (self.in_lambda or region.arguments is self.arguments)
+            if not region.is_dependent:
+                break
+            if self.region:
+                self.region.is_dependent = True
+            if region.lambda_parameters is self.lambda_parameters and (
+                self.lambda_parameters is not None or region.arguments is self.arguments
             ):
                 break
-            kept = self.i, self.substitutions, self.regions, self.is_rereading
-            self.enter()
-            self.i, self.regions, self.is_rereading = region.position, self.regions[:place], True
-            self.substitutions = self.substitutions[: region.first]
-            while len(self.substitutions) <= index:
-                self.type()
-            value = self.substitutions[index]
-            self.depth -= 1
-            self.i, self.substitutions, self.regions, self.is_rereading = kept
-            return value
+            return self._reread(place, index)
         return self.substitutions[index]
+
+    def _reread(self, place: int, index: int) -> Value:
+        """A substitution of an earlier region, with the template arguments that are in force here."""
+        region = self.regions[place]
+        kept = self.i, self.substitutions, self.regions, self.region, self.is_rereading
+        self.enter()
+        self.i, self.regions, self.region, self.is_rereading = region.position, self.regions[:place], None, True
+        self.substitutions = self.substitutions[: region.first]
+        while len(self.substitutions) <= index:
+            self.type()
+        value = self.substitutions[index]
+        self.depth -= 1
+        self.i, self.substitutions, self.regions, self.region, self.is_rereading = kept
+        return value
 
 
 #: Types of D and these letters are no candidates for substitution.
 _BUILT_IN_AFTER_D = frozenset([*BUILT_IN_D, "F", "B", "U"])
 
-# Private methods, taken here from the class whose table this is.
+
 _TYPES = {
-    "P": Types._pointer,  # noqa: SLF001
-    "R": Types._reference,  # noqa: SLF001
-    "O": Types._rvalue_reference,  # noqa: SLF001
-    "r": Types._qualified_type,  # noqa: SLF001
-    "V": Types._qualified_type,  # noqa: SLF001
-    "K": Types._qualified_type,  # noqa: SLF001
-    "C": Types._complex,  # noqa: SLF001
-    "G": Types._imaginary,  # noqa: SLF001
-    "F": Types._plain_function,  # noqa: SLF001
-    "A": Types._array_type,  # noqa: SLF001
-    "M": Types._member_pointer_type,  # noqa: SLF001
-    "T": Types._elaborated_or_parameter,  # noqa: SLF001
-    "U": Types._vendor_qualified,  # noqa: SLF001
-    "u": Types._vendor_type,  # noqa: SLF001
-    "D": Types._behind_d,  # noqa: SLF001
+    "P": Types._pointer,
+    "R": Types._reference,
+    "O": Types._rvalue_reference,
+    "r": Types._qualified_type,
+    "V": Types._qualified_type,
+    "K": Types._qualified_type,
+    "C": Types._complex,
+    "G": Types._imaginary,
+    "F": Types._plain_function,
+    "A": Types._array_type,
+    "M": Types._member_pointer_type,
+    "T": Types._elaborated_or_parameter,
+    "U": Types._vendor_qualified,
+    "u": Types._vendor_type,
+    "D": Types._behind_d,
 }
