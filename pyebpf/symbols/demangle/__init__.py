@@ -9,8 +9,8 @@ MAX_MANGLED = 16_384
 MAX_LENGTH = 4096
 
 #: What may stand behind a mangled name: the compiler's suffixes, and a version.
-_SUFFIXES = re.compile(r"((?:\.[a-z_A-Z]+(?:\.\d+)*|(?:\.\d+)+)*)(@.*)?\Z", re.DOTALL)
-_SUFFIX = re.compile(r"\.[a-z_A-Z]+(?:\.\d+)*|(?:\.\d+)+")
+_SUFFIXES = re.compile(r"((?:\.(?:[a-z_A-Z]+|[0-9]+))*)(@.*)?\Z", re.DOTALL)
+_SUFFIX = re.compile(r"\.[a-z_A-Z]+(?:\.[0-9]+)*|(?:\.[0-9]+)+")
 #: Parameters that are not read.
 _REST = re.compile(r"[0-9A-Za-z_$]*")
 
@@ -18,7 +18,7 @@ _REST = re.compile(r"[0-9A-Za-z_$]*")
 def demangled(name: str, *, parameters: bool = False) -> str:
     """The readable name of a symbol; the name itself where it is none that is mangled.
 
-    `parameters=True` gives all of it, as c++filt does: `void std::vector<int, std::allocator<int> >::f<long>(int) const`.
+    `parameters=True` gives all of it, as c++filt does: `void std::map<int, long>::f<long>(int) const`.
     Otherwise parameters, return type and qualifiers of the function are left out, hashes of Rust's crates as well, and
     std's classes have their short names: `std::vector<std::string, std::allocator<std::string> >::push_back`.
     The compiler's suffixes are shown as c++filt shows them, `f [clone .cold]`, and a version as it is, `f@@VERSION`.

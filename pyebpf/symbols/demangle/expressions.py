@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyebpf.symbols.demangle.operators import OPERATORS
-from pyebpf.symbols.demangle.reader import ArgumentPack, NotMangledError, Pack, Reader, Value, listed, spread, text
+from pyebpf.symbols.demangle.reader import ArgumentPack, NotMangled, Pack, Reader, Value, listed, spread, text
 
 #: What stands behind a literal of these types; literals of others have their type before them.
 LITERAL_SUFFIXES = {
@@ -75,7 +75,7 @@ class Expressions(Reader):
         else:
             parse = _OPERATIONS.get(code)
             if parse is None:
-                raise NotMangledError
+                raise NotMangled
             value = parse(self)
             self.is_primary = code in {"il", "tl"} or (code in {"gs", "sr"} and self.is_primary)
             return value
@@ -239,7 +239,7 @@ class Expressions(Reader):
             elif c == "Q":
                 self.expression()
             else:
-                raise NotMangledError
+                raise NotMangled
         return "requires{...}"
 
     def _scoped_name(self) -> Value:
@@ -308,7 +308,7 @@ class Expressions(Reader):
         kind = self.s[self.i + 1]
         operator = OPERATORS.get(self.s[self.i + 2 : self.i + 4])
         if operator is None:
-            raise NotMangledError
+            raise NotMangled
         self.i += 4
         first = text(self._operand())
         if kind == "l":
@@ -330,14 +330,14 @@ class Expressions(Reader):
         sign = "-" if self.take("n") else ""
         end = self.s.find("E", self.i, self.i + 300)
         if end < 0:
-            raise NotMangledError
+            raise NotMangled
         number = self.s[self.i : end]
         self.i = end + 1
         self.is_primary = False
         if not number:
             return of
         if not number.isalnum() and not number.replace("_", "").isalnum():
-            raise NotMangledError
+            raise NotMangled
         return spread(lambda each: _literal(text(each), sign, number), of)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyebpf.symbols.demangle.expressions import Expressions
 from pyebpf.symbols.demangle.names import Names
-from pyebpf.symbols.demangle.reader import NotMangledError, Value, text
+from pyebpf.symbols.demangle.reader import NotMangled, Value, text
 from pyebpf.symbols.demangle.types import Types, function
 
 #: Special names whose rest is a type.
@@ -105,7 +105,7 @@ class Demangler(Names, Types, Expressions):
                     module += self.source_name()
                 return f"initializer for module {module}"
             case _:
-                raise NotMangledError
+                raise NotMangled
 
     def _offset(self) -> None:
         """A number, which may be negative, and what ends it."""
@@ -129,5 +129,5 @@ def demangled(mangled: str, *, parameters: bool) -> tuple[str, int]:
     return shown, reader.i
 
 
-#: What reading raises for text outside the grammar: the grammar's own error, an end in its middle, and too deep nesting.
-ERRORS = (NotMangledError, IndexError, RecursionError)
+#: What reading raises for text outside the grammar: its own error, an end in the middle, and too deep nesting.
+ERRORS = (NotMangled, IndexError, RecursionError)

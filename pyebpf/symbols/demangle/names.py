@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyebpf.symbols.demangle.operators import OPERATORS
-from pyebpf.symbols.demangle.reader import ArgumentPack, NotMangledError, Pack, Reader, Value, listed, spread, text
+from pyebpf.symbols.demangle.reader import ArgumentPack, NotMangled, Pack, Reader, Value, listed, spread, text
 
 
 def _joined(scope: Value, part: Value) -> Value:
@@ -78,7 +78,7 @@ class Names(Reader):
         while (c := s[self.i]) != "E":
             if c == "I":
                 if scope == "":
-                    raise NotMangledError
+                    raise NotMangled
                 last = self.last_parts.get(scope) if type(scope) is str else None
                 arguments = self.template_arguments()
                 scope = self.with_arguments(scope, arguments)
@@ -90,7 +90,7 @@ class Names(Reader):
             else:
                 is_template = False
                 if scope != "" and (c in "ST" or (c == "D" and s[self.i + 1] in "tT")):
-                    raise NotMangledError
+                    raise NotMangled
                 if c == "S":
                     scope = self.substitution()
                     continue
@@ -115,7 +115,7 @@ class Names(Reader):
                 self.substitutions.append(scope)
         self.i += 1
         if scope == "":
-            raise NotMangledError
+            raise NotMangled
         self.is_template, self.without_return, self.qualifiers = is_template, without_return, qualifiers
         return scope
 
@@ -152,7 +152,7 @@ class Names(Reader):
             elif "0" <= self.s[self.i] <= "9":
                 self.i += 1
             else:
-                raise NotMangledError
+                raise NotMangled
 
     def unqualified_name(self, scope: Value) -> str:
         s = self.s
@@ -182,7 +182,7 @@ class Names(Reader):
         elif c == "U":
             found = self._unnamed()
         else:
-            raise NotMangledError
+            raise NotMangled
         while s[self.i] == "B":
             self.i += 1
             found = f"{found}[abi:{self.source_name()}]"
@@ -191,14 +191,14 @@ class Names(Reader):
     def _last_part(self, scope: Value) -> str:
         last = self.last_parts.get(scope) if type(scope) is str else None
         if last is None:
-            raise NotMangledError
+            raise NotMangled
         return last.partition("[abi:")[0]
 
     def _constructor(self, scope: Value) -> str:
         self.i += 1
         inherits = self.take("I")
         if self.s[self.i] not in "12345":
-            raise NotMangledError
+            raise NotMangled
         self.i += 1
         last = self._last_part(scope)
         if inherits:
@@ -216,7 +216,7 @@ class Names(Reader):
                 names.append(self.source_name())
             return f"[{', '.join(names)}]"
         if self.s[self.i] not in "012345":
-            raise NotMangledError
+            raise NotMangled
         self.i += 1
         self.without_return = True
         return f"~{self._last_part(scope)}"
@@ -249,7 +249,7 @@ class Names(Reader):
         return self.s[self.i] == "T" and self.s[self.i + 1] in "yntpk"
 
     def _template_parameter_declaration(self) -> str:
-        """A template parameter that is declared, as a lambda shows it; arguments of templates may have theirs before."""
+        """A template parameter that is declared, as a lambda shows it; template arguments may have theirs before."""
         self.enter()
         kind = self.s[self.i + 1]
         self.i += 2
@@ -296,7 +296,7 @@ class Names(Reader):
             return self.operator_name()
         found = OPERATORS.get(code)
         if found is None:
-            raise NotMangledError
+            raise NotMangled
         if found[-1].isalpha() or found[:2] in {"ne", "de", "co"}:
             return f"operator {found}"
         return f"operator{found}"

@@ -2,7 +2,7 @@
 
 A type is text, `int const&`, unless a declarator's name stands in its middle: `void (*` and `)(int)`.
 A template parameter that stands for a pack gives a Pack, and whatever contains one becomes a Pack with an element for
-each of its: `RKT_` is (`int const&`, `long const&`). So substitutions hold packs as well, and `Dp` has only to join one.
+each of its: `RKT_` is (`int const&`, `long const&`). So substitutions hold packs, too, and `Dp` has only to join one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEP = 50
 MAX_DEPTH = 100
 
 
-class NotMangledError(Exception):
+class NotMangled(Exception):
     """Text outside the grammar, or one that costs too much."""
 
 
@@ -51,7 +51,7 @@ Value = str | Declarator | Pack | ArgumentPack
 class Region:
     """Types that were read one after the other, of a function's parameters or of a lambda's.
 
-    A substitution may stand for `T_` as such: where it is used inside another function or lambda than where it was read,
+    A substitution may stand for `T_` as such: used inside another function or lambda than where it was read,
     it is that one's parameter. Then the types are read again.
     """
 
@@ -151,14 +151,14 @@ class Reader:
         """Pay for a part of this length."""
         self.fuel -= length + STEP
         if self.fuel < 0:
-            raise NotMangledError
+            raise NotMangled
 
     def enter(self) -> None:
-        """Begin a part that may contain others of its kind. `depth` goes down at its end; after an error nobody asks."""
+        """Begin a part that may contain others of its kind. `depth` goes down at its end; after errors nobody asks."""
         self.depth += 1
         self.fuel -= STEP
         if self.depth > MAX_DEPTH or self.fuel < 0:
-            raise NotMangledError
+            raise NotMangled
 
     def take(self, wanted: str) -> bool:
         """Whether the text continues so; it is then behind."""
@@ -170,7 +170,7 @@ class Reader:
     def expect(self, wanted: str) -> None:
         """Go behind this text, which the grammar has here."""
         if not self.s.startswith(wanted, self.i):
-            raise NotMangledError
+            raise NotMangled
         self.i += len(wanted)
 
     def digits(self) -> str:
@@ -185,8 +185,8 @@ class Reader:
     def number(self) -> int:
         """A decimal number; what is too long for one that counts anything in a name is an error."""
         found = self.digits()
-        if not 0 < len(found) < 9:  # noqa: PLR2004 - nine digits: no file has names that long
-            raise NotMangledError
+        if not 0 < len(found) < 9:  # nine digits: no file has names that long
+            raise NotMangled
         return int(found)
 
     def ordinal(self) -> int:
@@ -202,7 +202,7 @@ class Reader:
         self.i = end = start + length
         found = self.s[start:end]
         if len(found) != length or not length or "\0" in found:
-            raise NotMangledError
+            raise NotMangled
         # What GCC and Clang call the namespace without a name.
         if found.startswith("_GLOBAL_") and found[8:10] in {"_N", ".N", "$N"}:
             return "(anonymous namespace)"
@@ -218,7 +218,7 @@ class Reader:
         end = s.find("_", i, i + 6)
         found = s[i:end]
         if end < 0 or not (found.isascii() and found.isalnum() and found.upper() == found):
-            raise NotMangledError
+            raise NotMangled
         self.i = end + 1
         return int(found, 36) + 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.symbols.demangle.reader import FUEL, MAX_DEPTH, STEP, NotMangledError
+from pyebpf.symbols.demangle.reader import FUEL, MAX_DEPTH, STEP, NotMangled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def legacy(name: str, *, hashes: bool) -> tuple[str, int] | None:
         # An underscore precedes what begins with an escape, since a name cannot.
         parts.append(_ESCAPE.sub(_unescaped, part[1:] if part.startswith("_$") else part))
     # A hash has its digits at random.
-    if not parts or len(set(last[1])) < 6:  # noqa: PLR2004 - "h" and five digits
+    if not parts or len(set(last[1])) < 6:  # "h" and five digits
         return None
     if hashes:
         parts.append(last[1])
@@ -71,7 +71,7 @@ def _unescaped(found: re.Match[str]) -> str:
         return _ESCAPED[found[1]]
     if found[2]:
         code = int(found[2], 16)
-        character = chr(code) if code <= 0x10FFFF else ""  # noqa: PLR2004 - Unicode's last one
+        character = chr(code) if code <= 0x10FFFF else ""  # Unicode's last one
         return character if character.isprintable() and character else found[0]
     return "::"
 
@@ -102,7 +102,7 @@ class _Reader:
         self.depth += 1
         self.fuel -= STEP
         if self.depth > MAX_DEPTH or self.fuel < 0:
-            raise NotMangledError
+            raise NotMangled
 
     def _leave(self, shown: str) -> str:
         self.depth -= 1
@@ -128,7 +128,7 @@ class _Reader:
         while (c := self._next()) != "_":
             value = value * 62 + _BASE_62.index(c)
             if value >> 64:
-                raise NotMangledError
+                raise NotMangled
         return value + 1
 
     def _optional(self, mark: str) -> int:
@@ -142,14 +142,14 @@ class _Reader:
         if not self._take("0"):
             while "0" <= self.s[self.i] <= "9":
                 self.i += 1
-        if not 0 < self.i - start < 6:  # noqa: PLR2004 - digits
-            raise NotMangledError
+        if not 0 < self.i - start < 6:  # digits
+            raise NotMangled
         length = int(self.s[start : self.i])
         self._take("_")
         name = self.s[self.i : self.i + length]
         self.i += length
         if len(name) != length or "\0" in name:
-            raise NotMangledError
+            raise NotMangled
         self.fuel -= length
         return _from_punycode(name) if is_punycode else name
 
@@ -158,7 +158,7 @@ class _Reader:
         here = self.i - 1
         place = self._base_62() + 2
         if place >= here:
-            raise NotMangledError
+            raise NotMangled
         end, self.i = self.i, place
         shown = parse()
         self.i = end
@@ -176,7 +176,7 @@ class _Reader:
         elif c == "N":
             space = self._next()
             if not (space.isascii() and space.isalpha()):
-                raise NotMangledError
+                raise NotMangled
             shown = self.path(in_value=in_value)
             disambiguator = self._optional("s")
             name = self._name()
@@ -197,7 +197,7 @@ class _Reader:
         elif c == "B":
             shown = self._back(lambda: self.path(in_value=in_value))
         else:
-            raise NotMangledError
+            raise NotMangled
         return self._leave(shown)
 
     def _implementation(self, *, has_trait: bool) -> str:
@@ -221,8 +221,8 @@ class _Reader:
             return "'_"
         depth = self.lifetimes - index
         if depth < 0:
-            raise NotMangledError
-        return f"'{chr(ord('a') + depth)}" if depth < 26 else f"'_{depth}"  # noqa: PLR2004 - letters
+            raise NotMangled
+        return f"'{chr(ord('a') + depth)}" if depth < 26 else f"'_{depth}"  # letters
 
     def _binder(self) -> tuple[int, str]:
         """The lifetimes that are named here: how many there were, and the text."""
@@ -231,7 +231,7 @@ class _Reader:
         if not count:
             return before, ""
         if count > MAX_DEPTH:
-            raise NotMangledError
+            raise NotMangled
         self.lifetimes += count
         names = [self._lifetime(count - each) for each in range(count)]
         return before, f"for<{', '.join(names)}> "
@@ -267,7 +267,7 @@ class _Reader:
         elif c == "B":
             shown = self._back(self._type)
         else:
-            raise NotMangledError
+            raise NotMangled
         return self._leave(shown)
 
     def _function(self) -> str:
@@ -302,7 +302,7 @@ class _Reader:
             traits.append(trait)
         self.lifetimes = before
         if not self._take("L"):
-            raise NotMangledError
+            raise NotMangled
         lifetime = self._base_62()
         return f"dyn {named}{' + '.join(traits)}{' + ' + self._lifetime(lifetime) if lifetime else ''}"
 
@@ -319,7 +319,7 @@ class _Reader:
         elif c == "b":
             digits = self._hexadecimal()
             if digits not in {"0", "1"}:
-                raise NotMangledError
+                raise NotMangled
             shown = "true" if digits == "1" else "false"
         elif c == "c":
             shown = f"'{_quoted(_character(self._hexadecimal()), chr(39))}'"
@@ -343,7 +343,7 @@ class _Reader:
             return (f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"), True
         if c == "V":
             return self._structure(), True
-        raise NotMangledError
+        raise NotMangled
 
     def _constants(self) -> list[str]:
         found = []
@@ -359,7 +359,7 @@ class _Reader:
         if kind == "T":
             return f"{name}({', '.join(self._constants())})"
         if kind != "S":
-            raise NotMangledError
+            raise NotMangled
         fields = []
         while not self._take("E"):
             self._optional("s")
@@ -371,7 +371,7 @@ class _Reader:
         end = self.s.find("_", self.i)
         digits = self.s[self.i : end]
         if end < 0 or digits.strip("0123456789abcdef"):
-            raise NotMangledError
+            raise NotMangled
         self.i = end + 1
         return digits.lstrip("0") or "0"
 
@@ -379,21 +379,21 @@ class _Reader:
         end = self.s.find("_", self.i)
         digits = self.s[self.i : end]
         if end < 0 or len(digits) % 2 or digits.strip("0123456789abcdef"):
-            raise NotMangledError
+            raise NotMangled
         self.i = end + 1
         try:
             return f'"{_quoted(bytes.fromhex(digits).decode(), chr(34))}"'
         except UnicodeDecodeError:
-            raise NotMangledError from None
+            raise NotMangled from None
 
 
 def _number(digits: str) -> str:
-    return str(int(digits, 16)) if len(digits) <= 32 else f"0x{digits}"  # noqa: PLR2004 - of 128 bits
+    return str(int(digits, 16)) if len(digits) <= 32 else f"0x{digits}"  # of 128 bits
 
 
 def _character(digits: str) -> str:
-    if len(digits) > 6 or (code := int(digits, 16)) > 0x10FFFF:  # noqa: PLR2004 - Unicode's last one
-        raise NotMangledError
+    if len(digits) > 6 or (code := int(digits, 16)) > 0x10FFFF:  # Unicode's last one
+        raise NotMangled
     return chr(code)
 
 
@@ -426,4 +426,4 @@ def _from_punycode(name: str) -> str:
 
 #: What reading raises for text outside the grammar: its own error, digits that are none, an end in its middle, and too
 #: deep nesting.
-ERRORS = (NotMangledError, ValueError, IndexError, RecursionError)
+ERRORS = (NotMangled, ValueError, IndexError, RecursionError)

@@ -8,7 +8,7 @@ from pyebpf.symbols.demangle.reader import (
     POINTER,
     ArgumentPack,
     Declarator,
-    NotMangledError,
+    NotMangled,
     Pack,
     Reader,
     Value,
@@ -165,7 +165,7 @@ class Types(Reader):
             self.i = start
             parse = _TYPES.get(c)
             if parse is None:
-                raise NotMangledError
+                raise NotMangled
             value = parse(self)
             if c == "D" and s[start] in _BUILT_IN_AFTER_D:
                 self.depth -= 1
@@ -239,7 +239,7 @@ class Types(Reader):
         while (c := s[self.i]) not in "E\0.@" and not (c in "RO" and s[self.i + 1] == "E") and c != "Q":
             values.append(self.type())
         if not values:
-            raise NotMangledError
+            raise NotMangled
         if any(isinstance(each, Pack) for each in values):
             return spread(lambda *each: listed(list(each)), *values)
         return listed(values)
@@ -296,7 +296,7 @@ class Types(Reader):
         if index >= len(self.arguments):
             if self.in_conversion or self.is_rereading or level:
                 return "auto"
-            raise NotMangledError
+            raise NotMangled
         value = self.arguments[index]
         return Pack(value) if isinstance(value, ArgumentPack) else value
 
@@ -341,8 +341,8 @@ class Types(Reader):
                 self.i += 1
                 if mark == "b" and bits == "16":
                     return "std::bfloat16_t"
-                if mark not in "_x" or not bits or len(bits) > 4:  # noqa: PLR2004 - bits of a float
-                    raise NotMangledError
+                if mark not in "_x" or not bits or len(bits) > 4:  # bits of a float
+                    raise NotMangled
                 return f"_Float{bits}" + ("x" if mark == "x" else "")
             case "B" | "U":
                 size = self.digits() or text(self.expression())
@@ -361,7 +361,7 @@ class Types(Reader):
             case "x":
                 specification = " transaction_safe"
             case _:
-                raise NotMangledError
+                raise NotMangled
         self.take("Dx")
         self.expect("F")
         return self._function_type(specification + qualifiers)
@@ -377,13 +377,13 @@ class Types(Reader):
         if c == "_" or "0" <= c <= "9" or "A" <= c <= "Z":
             index = self.sequence_number()
             if index >= len(self.substitutions):
-                raise NotMangledError
+                raise NotMangled
             if self.regions:
                 return self._bound(index)
             return self.substitutions[index]
         self.i += 1
         if c not in STD:
-            raise NotMangledError
+            raise NotMangled
         if c == "t":
             return "std"
         found = SHORT_STD[c] if self.short_std and self.s[self.i] not in "CD" else STD[c]
