@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 #: Longer ones are left as they are.
-MAX_MANGLED = 16_384
+MAX_MANGLED = 8192
 MAX_LENGTH = 4096
 
 #: What may stand behind a mangled name: the compiler's suffixes, and a version.

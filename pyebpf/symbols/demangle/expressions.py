@@ -51,7 +51,7 @@ class Expressions(Reader):
             self.i += 2
             value = self._operation(code)
         self.depth -= 1
-        self.spend(sum(len(text(each)) for each in value) if isinstance(value, Pack) else len(text(value)))
+        self.spend_for(value)
         return value
 
     def _operand(self) -> Value:

@@ -107,10 +107,7 @@ class Names(Reader):
                     scope = _joined(scope, part)
                     if type(scope) is str:
                         self.last_parts[scope] = part
-                if type(scope) is str:
-                    self.spend(len(scope))
-                else:
-                    self.spend(len(text(scope)) * 4)
+                self.spend_for(scope)
             if s[self.i] != "E":
                 self.substitutions.append(scope)
         self.i += 1
@@ -304,9 +301,10 @@ class Names(Reader):
     def _conversion_type(self) -> Value:
         """The type that an operator converts to; if it depends on template arguments, they only follow it."""
         start, known = self.i, len(self.substitutions)
-        in_conversion, self.in_conversion = self.in_conversion, True
+        in_conversion, may_lack_arguments = self.in_conversion, self.may_lack_arguments
+        self.in_conversion = self.may_lack_arguments = True
         value = self.type()
-        self.in_conversion = in_conversion
+        self.in_conversion, self.may_lack_arguments = in_conversion, may_lack_arguments
         end = self.i
         if self.s[end] == "I":
             counted = len(self.substitutions)
@@ -365,8 +363,7 @@ class Names(Reader):
     def with_arguments(self, name: Value, arguments: list[Value]) -> Value:
         if type(name) is Pack or any(type(each) is Pack for each in arguments):
             value = spread(_templated, name, *arguments)
-            self.spend(sum(len(text(each)) for each in value) if isinstance(value, Pack) else len(text(value)))
-            return value
-        value = _templated(name, *arguments)
-        self.spend(len(value))
+        else:
+            value = _templated(name, *arguments)
+        self.spend_for(value)
         return value

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Longest name that is shown.
 MAX_LENGTH = 4096
 #: Characters of all parts that are made on the way, and STEP for each of them.
-FUEL = 400_000
+FUEL = 120_000
 STEP = 50
 #: Types, expressions and functions inside each other. Each takes up to four calls of Python's.
 MAX_DEPTH = 100
@@ -114,13 +114,14 @@ class Reader:
         self.regions: list[Region] = []
         #: The one that is read.
         self.region: Region | None = None
-        #: Types that are read again may name parameters that the function does not have.
-        self.is_rereading = False
+        #: Whether T_ may have no argument: types that are read again may name parameters that this function lacks, and
+        #: the arguments of a conversion operator follow its type.
+        self.may_lack_arguments = False
         #: By the name of a class or namespace its last part, without template arguments: what constructors are called.
         self.last_parts: dict[Value, str] = {}
         #: Inside a lambda's parameters T_ is `auto`, or one of the template parameters that the lambda declares.
         self.lambda_parameters: list[str] | None = None
-        #: Inside a conversion operator's type T_ may be what only follows.
+        #: Inside a conversion operator's type the template arguments that follow may be the operator's own.
         self.in_conversion = False
         #: Of the name that was read last: whether it ends with template arguments, whether functions of that name have
         #: no return type, and the qualifiers of such functions.
@@ -152,6 +153,15 @@ class Reader:
         self.fuel -= length + STEP
         if self.fuel < 0:
             raise NotMangled
+
+    def spend_for(self, value: Value) -> None:
+        """Pay for a value that was made; for a pack, for each of its elements."""
+        if type(value) is str:
+            self.spend(len(value))
+        elif isinstance(value, Declarator):
+            self.spend(len(value.left) + len(value.right))
+        else:
+            self.spend(sum(len(text(each)) + STEP // 2 for each in value))
 
     def enter(self) -> None:
         """Begin a part that may contain others of its kind. `depth` goes down at its end; after errors nobody asks."""

@@ -171,12 +171,7 @@ class Types(Reader):
                 self.depth -= 1
                 return value
         self.depth -= 1
-        if type(value) is str:
-            self.spend(len(value))
-        elif isinstance(value, Declarator):
-            self.spend(len(value.left) + len(value.right))
-        else:
-            self.spend(sum(len(text(each)) for each in value))
+        self.spend_for(value)
         self.substitutions.append(value)
         return value
 
@@ -294,7 +289,7 @@ class Types(Reader):
             declared = self.lambda_parameters
             return declared[index] if index < len(declared) else f"auto:{index + 1}"
         if index >= len(self.arguments):
-            if self.in_conversion or self.is_rereading or level:
+            if self.may_lack_arguments or level:
                 return "auto"
             raise NotMangled
         value = self.arguments[index]
@@ -410,15 +405,15 @@ class Types(Reader):
     def _reread(self, place: int, index: int) -> Value:
         """A substitution of an earlier region, with the template arguments that are in force here."""
         region = self.regions[place]
-        kept = self.i, self.substitutions, self.regions, self.region, self.is_rereading
+        kept = self.i, self.substitutions, self.regions, self.region, self.may_lack_arguments
         self.enter()
-        self.i, self.regions, self.region, self.is_rereading = region.position, self.regions[:place], None, True
+        self.i, self.regions, self.region, self.may_lack_arguments = region.position, self.regions[:place], None, True
         self.substitutions = self.substitutions[: region.first]
         while len(self.substitutions) <= index:
             self.type()
         value = self.substitutions[index]
         self.depth -= 1
-        self.i, self.substitutions, self.regions, self.region, self.is_rereading = kept
+        self.i, self.substitutions, self.regions, self.region, self.may_lack_arguments = kept
         return value
 
 
