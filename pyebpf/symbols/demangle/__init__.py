@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 #: Longer ones are left as they are.
 MAX_MANGLED = 8192
 MAX_LENGTH = 4096
-
-#: What may stand behind a mangled name: the compiler's suffixes, and a version.
-_SUFFIXES = re.compile(r"((?:\.(?:[a-z_A-Z]+|[0-9]+))*)(@.*)?\Z", re.DOTALL)
-_SUFFIX = re.compile(r"\.[a-z_A-Z]+(?:\.[0-9]+)*|(?:\.[0-9]+)+")
-#: Parameters that are not read.
-_REST = re.compile(r"[0-9A-Za-z_$]*")
 
 
 def demangled(name: str, *, parameters: bool = False) -> str:
@@ -38,15 +30,18 @@ def demangled(name: str, *, parameters: bool = False) -> str:
 
 
 def _itanium(name: str, *, parameters: bool) -> str | None:
-    from pyebpf.symbols.demangle import itanium  # lazily: most programs are written in C
+    from pyebpf.symbols.demangle import itanium  # here, since most programs are written in C
 
     try:
         shown, end = itanium.demangled(name, parameters=parameters)
     except itanium.ERRORS:
         return None
-    if not parameters and (rest := _REST.match(name, end)):
-        end = rest.end()
-    return with_suffixes(shown, name[end:], llvm=parameters)
+    rest = name[end:]
+    if not rest or (not parameters and rest.isascii() and rest.isalnum()):
+        return shown
+    from pyebpf.symbols.demangle.suffixes import with_suffixes
+
+    return with_suffixes(shown, rest, parameters=not parameters, llvm=parameters)
 
 
 def _rust(name: str, *, parameters: bool) -> str | None:
@@ -56,18 +51,9 @@ def _rust(name: str, *, parameters: bool) -> str | None:
         found = (rust.demangled if name[1] == "R" else rust.legacy)(name, hashes=parameters)
     except rust.ERRORS:
         return None
-    return with_suffixes(found[0], name[found[1] :], llvm=False) if found else None
-
-
-def with_suffixes(shown: str, rest: str, *, llvm: bool) -> str | None:
-    """The name with what stands behind it; None if that is nothing which compilers and linkers put there.
-
-    `llvm`: with `.llvm.123`, too, which only tells names of one file from those of others.
-    """
-    if not rest:
-        return shown
-    found = _SUFFIXES.match(rest)
-    if not found:
+    if found is None:
         return None
-    clones = "".join(f" [clone {each}]" for each in _SUFFIX.findall(found[1]) if llvm or not each.startswith(".llvm."))
-    return f"{shown}{clones}{found[2] or ''}"
+    shown, end = found
+    from pyebpf.symbols.demangle.suffixes import with_suffixes
+
+    return with_suffixes(shown, name[end:], parameters=False, llvm=False) if end < len(name) else shown

@@ -59,7 +59,7 @@ class Expressions(Reader):
         return value if self.is_primary else _glued("(", value, ")")
 
     def _operation(self, code: str) -> Value:
-        """What begins with a code of two letters, behind it."""
+        """An operation whose code, of two letters, was read."""
         if code in _BINARY:
             value = _glued(self._operand(), OPERATORS[code], self._operand())
             if code == "gt":

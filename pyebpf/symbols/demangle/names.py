@@ -104,9 +104,11 @@ class Names(Reader):
                 else:
                     part = self.unqualified_name(scope)
                     without_return = self.without_return
-                    scope = _joined(scope, part)
                     if type(scope) is str:
+                        scope = f"{scope}::{part}" if scope else part
                         self.last_parts[scope] = part
+                    else:
+                        scope = _joined(scope, part)
                 self.spend_for(scope)
             if s[self.i] != "E":
                 self.substitutions.append(scope)
@@ -117,7 +119,7 @@ class Names(Reader):
         return scope
 
     def _local_name(self, *, of_function: bool) -> Value:
-        """What is declared inside a function."""
+        """Something that is declared inside a function."""
         self.i += 1
         arguments = self.arguments
         scope = self.encoding(parameters=True, result=False)
@@ -155,6 +157,9 @@ class Names(Reader):
         s = self.s
         c = s[self.i]
         self.without_return = False
+        if "0" <= c <= "9":
+            found = self.source_name()
+            return self._tagged(found) if s[self.i] == "B" else found
         module = ""
         while c == "W":
             self.i += 1
@@ -180,10 +185,15 @@ class Names(Reader):
             found = self._unnamed()
         else:
             raise NotMangled
-        while s[self.i] == "B":
+        return self._tagged(found) + module
+
+    def _tagged(self, name: str) -> str:
+        """A name with its ABI tags."""
+        while self.s[self.i] == "B":
             self.i += 1
-            found = f"{found}[abi:{self.source_name()}]"
-        return found + module
+            name = f"{name}[abi:{self.source_name()}]"
+            self.spend(len(name))
+        return name
 
     def _last_part(self, scope: Value) -> str:
         last = self.last_parts.get(scope) if type(scope) is str else None

@@ -207,11 +207,17 @@ class Reader:
 
     def source_name(self) -> str:
         """A length and as many characters."""
-        length = self.number()
-        start = self.i
-        self.i = end = start + length
-        found = self.s[start:end]
-        if len(found) != length or not length or "\0" in found:
+        s, start = self.s, self.i
+        i = start
+        while "0" <= s[i] <= "9":
+            i += 1
+        if not 0 < i - start < 6:  # digits: no name is that long
+            raise NotMangled
+        length = int(s[start:i])
+        self.i = end = i + length
+        found = s[i:end]
+        # The reader's text ends with NUL.
+        if end >= len(s) or not length or "\0" in found:
             raise NotMangled
         # What GCC and Clang call the namespace without a name.
         if found.startswith("_GLOBAL_") and found[8:10] in {"_N", ".N", "$N"}:
@@ -271,7 +277,7 @@ class Reader:
         raise NotImplementedError
 
     def substitution(self) -> Value:
-        """What stands for a name or type that was read before, or for one of std."""
+        """A name or type that was read before, or one of std."""
         raise NotImplementedError
 
     def template_parameter(self) -> Value:

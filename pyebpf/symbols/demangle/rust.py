@@ -154,7 +154,7 @@ class _Reader:
         return _from_punycode(name) if is_punycode else name
 
     def _back(self, parse: Callable[[], str]) -> str:
-        """What was read before, at a place that stands here; behind the B."""
+        """Something that was read before, at a place that stands here; behind the B."""
         here = self.i - 1
         place = self._base_62() + 2
         if place >= here:
