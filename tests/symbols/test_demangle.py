@@ -121,6 +121,7 @@ OTHERWISE = {
     "_ZSt1fIUliE_EvT_": "void std::f<{lambda(int)#1}>({lambda(int)#1})",
     "_Z1fIiEDTnxfp_ET_": "decltype (noexcept {parm#1}) f<int>(int)",
     "_ZN1AcvSt6vectorIT_SaIS1_EEIiEEv": "A::operator std::vector<int, std::allocator<int> ><int>()",
+    "_Z1fILZ1gvE1E3EEvv": "void f<(g()::E)3>()",
     # A pack without elements leaves no comma.
     "_Z1fIJEEvDpT_i": "void f<>(int)",
     # Data of a function; with versions.

@@ -16,8 +16,7 @@ LITERAL_SUFFIXES = {
 }
 
 _UNARY = frozenset({"ad", "aw", "co", "da", "de", "dl", "mm", "ng", "nt", "pp", "ps"})
-_BINARY = frozenset(OPERATORS) - {"aw", "cl", "co", "da", "de", "dl", "ix", "mm", "na", "ng", "nt", "nw"} - {
-    "ad", "pp", "ps", "pt", "qu"}  # fmt: skip
+_BINARY = frozenset(OPERATORS) - _UNARY - {"cl", "ix", "na", "nw", "pt", "qu"}
 _CASTS = {"cc": "const_cast", "dc": "dynamic_cast", "rc": "reinterpret_cast", "sc": "static_cast"}
 _OF_TYPE = {"at": "alignof ", "st": "sizeof ", "ti": "typeid "}
 _OF_EXPRESSION = {"az": "alignof ", "sz": "sizeof ", "nx": "noexcept ", "te": "typeid ", "tw": "throw "}
@@ -322,7 +321,7 @@ class Expressions(Reader):
 
     def literal(self) -> Value:
         self.expect("L")
-        if self.take("_Z") or self.take("Z"):  # the latter as GCC once wrote it
+        if self.take("_Z"):
             shown = self.function_in_expression()
             self.is_primary = self.encoded[2] and not self.encoded[1]
             return shown

@@ -134,9 +134,7 @@ class Names(Reader):
         if self.take("d"):
             scope = f"{scope}::{{default arg#{self.ordinal() + 1}}}"
         name = self.name(of_function=of_function)
-        is_template, without_return, qualifiers = self.is_template, self.without_return, self.qualifiers
         self._discriminator()
-        self.is_template, self.without_return, self.qualifiers = is_template, without_return, qualifiers
         name = _joined(scope, name)
         self.spend(len(text(name)))
         return name
@@ -257,6 +255,8 @@ class Names(Reader):
 
     def _template_parameter_declaration(self) -> str:
         """A template parameter that is declared, as a lambda shows it; template arguments may have theirs before."""
+        if not self._declares_parameter():
+            raise NotMangled
         self.enter()
         kind = self.s[self.i + 1]
         self.i += 2

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Longest name that is shown.
-MAX_LENGTH = 4096
 #: Characters of all parts that are made on the way, and STEP for each of them.
 FUEL = 120_000
 STEP = 50
@@ -193,9 +191,9 @@ class Reader:
         return s[start:i]
 
     def number(self) -> int:
-        """A decimal number; what is too long for one that counts anything in a name is an error."""
+        """A decimal number, as what counts something in a name has it."""
         found = self.digits()
-        if not 0 < len(found) < 9:  # nine digits: no file has names that long
+        if not 0 < len(found) < 9:  # digits
             raise NotMangled
         return int(found)
 

@@ -388,7 +388,7 @@ class _Reader:
 
 
 def _number(digits: str) -> str:
-    return str(int(digits, 16)) if len(digits) <= 32 else f"0x{digits}"  # of 128 bits
+    return str(int(digits, 16)) if len(digits) <= 16 else f"0x{digits}"  # of 64 bits
 
 
 def _character(digits: str) -> str:

@@ -405,15 +405,18 @@ class Types(Reader):
     def _reread(self, place: int, index: int) -> Value:
         """A substitution of an earlier region, with the template arguments that are in force here."""
         region = self.regions[place]
-        kept = self.i, self.substitutions, self.regions, self.region, self.may_lack_arguments
+        kept = self.substitutions, self.regions, self.region, self.may_lack_arguments, self.in_conversion
+        here = self.i
         self.enter()
-        self.i, self.regions, self.region, self.may_lack_arguments = region.position, self.regions[:place], None, True
+        self.i, self.regions, self.region = region.position, self.regions[:place], None
+        self.may_lack_arguments, self.in_conversion = True, False
         self.substitutions = self.substitutions[: region.first]
         while len(self.substitutions) <= index:
             self.type()
         value = self.substitutions[index]
         self.depth -= 1
-        self.i, self.substitutions, self.regions, self.region, self.may_lack_arguments = kept
+        self.i = here
+        self.substitutions, self.regions, self.region, self.may_lack_arguments, self.in_conversion = kept
         return value
 
 
