@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.symbols.demangle import demangled
+from pyebpf.symbols.frame import Frame
 
 #: A name, and all of it.
 WHOLE = {
@@ -216,3 +217,13 @@ def test_names_of_real_libraries() -> None:
     expected = [tuple(line.split("\t")) for line in lines]
     found = [(name, demangled(name), demangled(name, parameters=True)) for name, _, _ in expected]
     assert found == expected
+
+
+def test_frames_have_readable_labels():
+    """A frame's name is the symbol, what is printed of it the readable one; a line stands behind it."""
+    frame = Frame("_ZNSt6vectorIiSaIiEE9push_backERKi", 16, "/usr/lib/x.so", 4096, "/src/a/b.cc", 7)
+    assert frame.label == "std::vector<int, std::allocator<int> >::push_back"
+    assert str(frame) == f"{frame.label}+0x10 b.cc:7"
+    assert frame.with_line().label == f"{frame.label}:b.cc:7"
+    assert frame._replace(inlined=True).label == f"{frame.label} (inlined)"
+    assert Frame("main", 0, "", 1).with_line().label == "main"
