@@ -42,6 +42,7 @@ from pyebpf.elf.call_frame_program import (
     SIGNAL,
     UNKNOWN,
 )
+from pyebpf.elf.headers import bias as bias_of
 from pyebpf.errors import NotSupported
 from pyebpf.symbols.frame_rules import FrameRules
 from pyebpf.symbols.mappings import MOST_MAPPINGS, read_mappings, running_program
@@ -339,7 +340,7 @@ class Unwinder:
         packed: list[bytes] = []
         for mapping in mappings:
             rules = yield from self._rules.of(process, mapping, namespace)
-            bias = rules.bias(mapping)
+            bias = bias_of(rules.segments, mapping.start, mapping.offset)
             if bias is not None and rules.size and len(packed) < _MAX_MAPPINGS:
                 code = CodeMapping(mapping.start, mapping.end, bias % (1 << 64), rules.first, rules.size)
                 packed.append(code.to_bytes())

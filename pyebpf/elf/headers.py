@@ -18,9 +18,10 @@ from pyebpf.elf.budget import (
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _LOAD, _PT_NOTE, _PF_X = 1, 4, 1
+_PAGE = 4096  # at least
 _SHT_PROGBITS, _SHT_NOTE, _SHT_NOBITS = 1, 7, 8
 _ALLOCATED, _EXECUTABLE = 0x2, 0x4
 _NT_GNU_BUILD_ID = 3
@@ -227,6 +228,13 @@ class ElfHeaders:
                 return offset - segment.offset + segment.address
         return None
 
+    def bias(self, start: int, offset: int) -> int | None:
+        """How far above the file's own addresses a mapping of its code is; None if it has none of that.
+
+        `start` is the mapping's address, `offset` where it begins in the file: at the page in which a segment begins.
+        """
+        return bias(self.segments, start, offset)
+
     # Notes ---------------------------------------------------------------------------------------------------------
 
     def notes(self, owner: str | None = None) -> tuple[Note, ...]:
@@ -264,6 +272,16 @@ class ElfHeaders:
             self.budget.notes(size)
             data = self._bytes(stream, offset, size, f"section {section}")
             yield from _parse_notes(data, self._layout.order, 8 if alignment == 8 else 4, section)
+
+
+def bias(segments: Iterable[Segment], start: int, offset: int) -> int | None:
+    """`ElfHeaders.bias` by the segments alone."""
+    for segment in segments:
+        if segment.type == _LOAD and segment.flags & _PF_X:
+            begin = segment.offset & -max(segment.alignment, _PAGE)
+            if begin <= offset < segment.offset + segment.file_size:
+                return start - offset + segment.offset - segment.address
+    return None
 
 
 def _is_elf(ident: bytes) -> bool:

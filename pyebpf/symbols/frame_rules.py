@@ -20,26 +20,16 @@ if TYPE_CHECKING:
     from pyebpf.symbols.mappings import Mapping
 
 _MAX_FILES = 16_384
-_PAGE = 4096  # at least
-_LOAD, _EXECUTABLE = 1, 1
 #: Device, inode, path and mount namespace of a file; the bytes of a vDSO.
 _Key: TypeAlias = "tuple[str, int, str, str] | bytes"
 
 
 class FileRules(NamedTuple):
-    """The rules of a file: `size` rows of the table from `first` on; `segments` are those with its code."""
+    """The rules of a file: `size` rows of the table from `first` on; `segments` are the file's."""
 
     first: int
     size: int
     segments: tuple[Segment, ...]
-
-    def bias(self, mapping: Mapping) -> int | None:
-        """How far above the file's own addresses a mapping of it is; None if that has none of its code."""
-        for segment in self.segments:
-            begin = segment.offset & -max(segment.alignment, _PAGE)
-            if begin <= mapping.offset < segment.offset + segment.file_size:
-                return mapping.start - mapping.offset + segment.offset - segment.address
-        return None
 
 
 _NONE = FileRules(0, 0, ())
@@ -102,8 +92,7 @@ class FrameRules:
             began = time.thread_time()
             elf.budget.went_on_after(began - paused)
         self._next = place
-        code = tuple(each for each in elf.segments if each.type == _LOAD and each.flags & _EXECUTABLE)
-        return FileRules(first, place - first, code)
+        return FileRules(first, place - first, elf.segments)
 
 
 def _key(pid: int, mapping: Mapping, namespace: str) -> _Key | None:

@@ -44,11 +44,11 @@ def address_in_process(pid: int, symbol: str) -> int:
         include_debug_symbols(elf, root=root, path=mapping.path)
         found = elf.find(name)
         chosen = {each.value for each in found if each.default} or {each.value for each in found}
-        base = elf.address_of(mapping.offset)
+        bias = elf.bias(mapping.start, mapping.offset)
         if len(chosen) > 1:
             raise InvalidValue(f"{symbol}: {mapping.path} has {len(chosen)} symbols of that name: give an address")
-        if chosen and base is not None:
-            return mapping.start - base + chosen.pop()
+        if chosen and bias is not None:
+            return bias + chosen.pop()
         names += most_like(name, (each.name for each in elf.symbols()))
     where = files[0].path if len(files) == 1 else f"process {pid}"
     raise NotFound(f"{symbol}: {where} has no symbol {name}{closest(name, names)}")

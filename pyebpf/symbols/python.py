@@ -109,11 +109,11 @@ def _places_of(pid: int, mapping: Mapping) -> tuple[int, int] | None:
     if opened is None:
         return None
     elf, _ = opened
-    base = elf.address_of(mapping.offset)
+    bias = elf.bias(0, mapping.offset)
     version, runtime = elf.find("Py_Version"), elf.find("_PyRuntime")
-    if base is None or not version or not runtime:
+    if bias is None or not version or not runtime:
         return None
-    return version[0].value - base, runtime[0].value - base
+    return version[0].value + bias, runtime[0].value + bias
 
 
 def read_memory(pid: int, address: int, size: int) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.elf.headers import Segment, bias as bias_of
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import MalformedData, NotFound
 from pyebpf.symbols.files import ElfFile
@@ -182,3 +183,24 @@ def test_garbled_files_are_refused_or_read(library):
             refused.append(str(error))
     assert all(re.fullmatch(r"garbled[ :].*", message) for message in refused)
     assert 300 < len(refused) < len(variants)
+
+
+@pytest.mark.parametrize(
+    ("segment", "offset", "expected"),
+    [
+        (Segment(1, 5, 0x1000, 0x1000, 0x360, 0x360, 0x1000), 0x1000, -0x1000),
+        # As lld makes them: the segment begins inside of a page, which the mapping has whole.
+        (Segment(1, 5, 0x760, 0x1760, 0x360, 0x360, 0x1000), 0, -0x1000),
+        # A position that is fixed, and pages of 64 KiB, of which the mapping begins with any.
+        (Segment(1, 5, 0, 0x400000, 0x9000, 0x9000, 0x1000), 0, -0x400000),
+        (Segment(1, 5, 0x12340, 0x22340, 0x9000, 0x9000, 0x10000), 0x10000, -0x20000),
+        (Segment(1, 5, 0x12340, 0x22340, 0x9000, 0x9000, 0x10000), 0x12000, -0x22000),
+        (Segment(1, 5, 0x12340, 0x22340, 0x9000, 0x9000, 0x1000), 0x1C000, None),
+        (Segment(1, 4, 0, 0, 0x9000, 0x9000, 0x1000), 0, None),  # no code
+    ],
+)
+def test_where_a_mapping_puts_a_file(segment, offset, expected):
+    """How far above its own addresses a file's code is, by the mapping that has it."""
+    start = 0x7F00_0000_0000
+    bias = bias_of((Segment(4, 4, 0, 0, 0x9000, 0x9000, 8), segment), start, offset)
+    assert bias == (None if expected is None else start + expected)
