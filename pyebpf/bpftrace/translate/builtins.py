@@ -300,9 +300,9 @@ def _config(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one sign
 def _call(s: Scope, node: ast.Identifier) -> Value:
     """A function that is called without parentheses, too."""
     from pyebpf.bpftrace.ast import Call
-    from pyebpf.bpftrace.translate.machine import MACHINE
+    from pyebpf.bpftrace.translate.functions import function
 
-    found = MACHINE[node.name](s, Call(node.start, node.end, node.name, ()))
+    found = function(node.name)(s, Call(node.start, node.end, node.name, ()))
     assert found is not None
     return found
 
@@ -333,5 +333,5 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "cpid": _cpid,
     "usermode": _user_mode,
     "config": _config,
-    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
+    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm", "default_str_length", "has_cpid"), _call),
 }

@@ -23,6 +23,7 @@ from pyebpf.bpftrace.translate.expressions import (
     number,
 )
 from pyebpf.bpftrace.translate.machine import MACHINE
+from pyebpf.bpftrace.translate.searches import SEARCHES
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
@@ -41,7 +42,12 @@ if TYPE_CHECKING:
 
 def is_function(name: str) -> bool:
     """Whether the language has a function of a name, supported or not."""
-    return any(name in each for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS, AGGREGATIONS, _LATER, BUILTINS))
+    return any(name in each for each in (*_TABLES, AGGREGATIONS, _LATER, BUILTINS))
+
+
+def function(name: str) -> Callable[[Scope, ast.Call], Value | None]:
+    """The function of a name."""
+    return next(each[name] for each in _TABLES if name in each)
 
 
 def call(s: Scope, node: ast.Call) -> Value | None:
@@ -50,7 +56,7 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         found = builtin(s, ast.Identifier(node.start, node.end, node.name))
         if found is not None:
             return found
-    for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS):
+    for each in _TABLES:
         if node.name in each:
             return each[node.name](s, node)
     if node.name in AGGREGATIONS:
@@ -59,7 +65,7 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
     if any(isinstance(each, ast.Function) and each.name == node.name for each in s.script.program.items):
         raise s.error("functions of a script are not supported yet: write a macro", node)
-    known = closest(node.name, [*_FUNCTIONS, *TEXTS, *MACHINE, *CHECKS, *AGGREGATIONS])
+    known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
 
 
@@ -355,3 +361,6 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "len": _sized,
     "strlen": _sized,
 }
+
+#: All functions, by subject.
+_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, CHECKS)

@@ -222,6 +222,12 @@ def _option(s: Scope, node: ast.Call) -> Value:
         raise s.error(f"--{name}={given}: give a number", node) from None
 
 
+def _has_child(s: Scope, node: ast.Call) -> Value:
+    """`has_cpid()`: whether a command runs with the script."""
+    _arguments(s, node, 0, 0)
+    return Condition(Always(s.script.child is not None))
+
+
 MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "nsecs": _nsecs,
     "pid": _process,
@@ -243,4 +249,5 @@ MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "kptr": _address_in(Space.KERNEL),
     "is_err": _is_error,
     "getopt": _option,
+    "has_cpid": _has_child,
 }
