@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.bpftrace.includes import Files
+    from pyebpf.bpftrace.translate.user_memory import UserVariable
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.frame import Frame
@@ -67,6 +68,7 @@ class Script(BPF):
         self._script.script.unsafe = unsafe
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
+        self._script.script.user_variable = _user_variable
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's `exit()` gave.
@@ -337,6 +339,27 @@ def _cgroup_id(path: str) -> int:
     from pathlib import Path
 
     return Path(path).stat().st_ino
+
+
+def _user_variable(binary: str, function: str, name: str, pid: int) -> UserVariable:
+    """A symbol of a program or a library, and the place of a probe at one of its functions. Raises NotFound."""
+    from pyebpf.bpftrace.translate.user_memory import UserVariable
+    from pyebpf.errors import NotFound, closest
+    from pyebpf.kernel.roots import split_root
+    from pyebpf.symbols.debug import include_debug_symbols
+    from pyebpf.symbols.libraries import find_binary
+    from pyebpf.symbols.user_functions import find_functions, open_binary
+
+    elf = open_binary(find_binary(binary, pid=pid))
+    found = elf.find(name)
+    if not found:
+        include_debug_symbols(elf, root=split_root(elf.path)[0])
+        found = elf.find(name)
+    if not found:
+        raise NotFound(f"{binary} has no symbol {name}{closest(name, (each.name for each in elf.symbols()))}")
+    places = find_functions(elf, (function,), binary=binary).places if function else ()
+    probe = elf.address_of(places[0].offset) if len(places) == 1 else None
+    return UserVariable(found[0].value, found[0].size, probe, elf.type == "ET_DYN")
 
 
 def _complain(text: str) -> None:

@@ -22,9 +22,13 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
+from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.searches import SEARCHES
 from pyebpf.bpftrace.translate.texts import TEXTS
+from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
+from pyebpf.bpftrace.translate.trusted import OBJECTS
+from pyebpf.bpftrace.translate.user_memory import USER_MEMORY
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
 from pyebpf.builder.intrinsics import task
@@ -71,13 +75,8 @@ def call(s: Scope, node: ast.Call) -> Value | None:
 
 #: Functions that bpftrace has, with what to do instead.
 _LATER = {
-    "uaddr": "read the symbol's address with nm, and cast it",
-    "path": "walk the dentry's names",
     "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
     "unwatch": "leave it out",
-    "debugf": "write printf()",
-    "socket_cookie": "read the member of the socket",
-    "strcap": "write strftime()",
 }
 
 
@@ -363,4 +362,4 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
 }
 
 #: All functions, by subject.
-_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, CHECKS)
+_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, OBJECTS, TRACE_PIPE, USER_MEMORY, LIBRARY, CHECKS)

@@ -10,11 +10,13 @@ from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
 from pyebpf.bpftrace.translate.structs import Structs
 from pyebpf.dataclass import dataclass, fields
+from pyebpf.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
+    from pyebpf.bpftrace.translate.user_memory import UserVariable
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
@@ -80,6 +82,8 @@ class Script:
         self.unsafe = False
         #: The number of a group of processes by its directory.
         self.cgroup_id: Callable[[str], int] = _no_files
+        #: A symbol of a file, by the file, the function that is probed, the symbol's name, and the process or -1.
+        self.user_variable: Callable[[str, str, str, int], UserVariable] = _no_symbols
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.
         self.unreachable: dict[int, Node] = {}
@@ -92,6 +96,10 @@ class Script:
 
 def _no_files(path: str) -> int:
     raise FileNotFoundError(2, "no files are read here", path)
+
+
+def _no_symbols(binary: str, function: str, name: str, pid: int) -> UserVariable:  # noqa: ARG001 - one signature
+    raise NotFound(f"{binary}: no files are read here")
 
 
 #: Names of those that have an effect.

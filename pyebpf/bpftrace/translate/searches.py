@@ -11,6 +11,7 @@ from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.strings import String as BuilderString
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import CharArray, CharFactory
@@ -146,8 +147,7 @@ def _joined(s: Scope, node: ast.Call) -> Value:
 def _length(p: ProgramBuilder, value: Text, found: BuilderString) -> ir.Value:
     if isinstance(value.source, bytes):
         return p.b.const(len(value.source))
-    length = found.length(p)
-    return p.b.const(length) if isinstance(length, int) else length.value
+    return to_int(p, found.length(p)).value
 
 
 def _compare(s: Scope, node: ast.Call) -> Value:
@@ -162,7 +162,7 @@ def _compare(s: Scope, node: ast.Call) -> Value:
     if count > MAX_BYTES:
         raise s.error(f"memcmp() compares {MAX_BYTES} bytes at most", third)
     p, b = s.p, s.p.b
-    left, right = _bytes(s, one), _bytes(s, other)
+    left, right = in_memory(s, one), in_memory(s, other)
     answer = b.variable(hint="difference")
     b.write(answer, b.const(0))
     with range_loop(p, 0, count, 1, [answer]) as (loop, index):
@@ -174,10 +174,10 @@ def _compare(s: Scope, node: ast.Call) -> Value:
     return Integer(b.read_final(answer), signed=True)
 
 
-def _bytes(s: Scope, value: Value) -> ir.Value:
+def in_memory(s: Scope, value: Value) -> ir.Value:
     """The address of a copy of a value, as C lays it out."""
     p, type_ = s.p, natural(value.type)
-    slot = p.b.slot(-(-type_.size // 8) * 8, name="compared")
+    slot = p.b.slot(-(-type_.size // 8) * 8, name="copy")
     zero(p, p.b.slot_address(slot), 0, slot.size)
     p.store_value(p.b.slot_address(slot), 0, type_, value.operand(p))
     return p.b.slot_address(slot)

@@ -1,0 +1,77 @@
+"""Functions of scripts that take the kernel's own objects, or memory of a process, in the running kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+from pathlib import Path
+
+from pyebpf.script import Script
+from tests.support.needs import needs
+from tests.support.system_calls import getpgid
+
+
+def lines(text: str) -> list[str]:
+    """The lines that a script prints."""
+    return "".join(Script(text).output()).splitlines()
+
+
+def test_files_have_paths(tmp_path: Path) -> None:
+    """Of the files that processes have open; one that is longer than asked for is cut at its beginning."""
+    needs("helper:d_path@tracing")
+    path = tmp_path / "a file with a name"
+    with path.open("w") as file:
+        mine = f"ctx.task.tgid == {os.getpid()} && ctx.fd == {file.fileno()}"
+        found = lines(
+            "config = { max_strlen = 200 } iter:task_file { "
+            f"if ({mine}) {{ print(path(ctx.file.f_path)); print(path(ctx.file.f_path, 12)); }} }}"
+        )
+    assert found[:2] == [str(path), str(path)[-11:]]
+
+
+def test_sockets_have_cookies() -> None:
+    """The same as getsockopt(SO_COOKIE) has."""
+    needs("helper:get_socket_cookie@tracing")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        cookie = ctypes.c_uint64.from_buffer_copy(server.getsockopt(socket.SOL_SOCKET, 57, 8))
+        found = lines("iter:tcp { print(socket_cookie(ctx.sk_common)); }")
+    assert str(cookie.value) in found
+
+
+def test_arguments_of_raw_tracepoints_are_objects() -> None:
+    """By name, by number, and by way of a variable: the verifier takes each."""
+    needs("helper:get_socket_cookie@tracing")
+    for given in ("args.sk", "(struct sock *)arg0", "$sk"):
+        script = f"rawtracepoint:inet_sock_set_state {{ $sk = args.sk; @[socket_cookie({given})] = count(); }}"
+        with Script(script) as bpf, socket.create_server(("127.0.0.1", 0)):
+            assert bpf["@"].snapshot()
+
+
+def test_a_variable_of_a_program_is_read() -> None:
+    """`uaddr()` of a variable of the C library, wherever it lies in the process."""
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
+    wanted = ctypes.c_int.in_dll(ctypes.CDLL(None), "optind")
+    wanted.value = 211
+    bpf = Script(f'uprobe:{libc}:getpgid {{ @[*uaddr("optind")] = count(); }}', pid=os.getpid())
+    try:
+        with bpf:
+            getpgid(*range(7))
+            assert bpf["@"].snapshot() == {211: 7}
+    finally:
+        wanted.value = 1
+
+
+def test_lines_for_the_trace_pipe_are_taken() -> None:
+    """By both helpers; nothing of them is read, since others would miss it."""
+    needs("helper:trace_vprintk@raw_tracepoint")
+    assert (
+        lines('BEGIN { debugf("pyebpf %d %s\\n", 1, comm); debugf("%d %d %d %5d\\n", 1, 2, 3, 4); print(1); }')[0]
+        == "1"
+    )
+
+
+def test_functions_of_the_kernel_for_programs() -> None:
+    """Those that it has, and those that there are not."""
+    needs("kfunc:bpf_task_acquire")
+    assert lines('BEGIN { print((kfunc_exist("bpf_task_acquire"), kfunc_exist("nonsense"))); }')[0] == "(true, false)"
