@@ -75,3 +75,9 @@ def test_functions_of_the_kernel_for_programs() -> None:
     """Those that it has, and those that there are not."""
     needs("kfunc:bpf_task_acquire")
     assert lines('BEGIN { print((kfunc_exist("bpf_task_acquire"), kfunc_exist("nonsense"))); }')[0] == "(true, false)"
+
+
+def test_an_address_of_a_map_leads_to_the_kernels_own_struct() -> None:
+    """Of one that is declared, and of one that a function fills."""
+    script = "let @b = hash(33); BEGIN { @b[1] = 5; @c[2] = count(); print(((&@b)->max_entries, (&@c)->max_entries)); }"
+    assert lines(script)[0] == "(33, 4096)"

@@ -8,7 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.events import Action
 from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.tables import Gathered
-from pyebpf.bpftrace.translate import arithmetic, maps
+from pyebpf.bpftrace.translate import arithmetic, maps, script_functions
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
 from pyebpf.bpftrace.translate.attachments import plain
 from pyebpf.bpftrace.translate.body import exited
@@ -60,6 +60,9 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         found = builtin(s, ast.Identifier(node.start, node.end, node.name))
         if found is not None:
             return found
+    own = s.script.functions.get(node.name)
+    if own is not None:
+        return script_functions.call(s, node, own)
     for each in _TABLES:
         if node.name in each:
             return each[node.name](s, node)
@@ -67,9 +70,7 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in _LATER:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
-    if any(isinstance(each, ast.Function) and each.name == node.name for each in s.script.program.items):
-        raise s.error("functions of a script are not supported yet: write a macro", node)
-    known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS) for name in each])
+    known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
 
 

@@ -15,7 +15,7 @@ from pyebpf.errors import NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
+    from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
     from pyebpf.bpftrace.translate.user_memory import UserVariable
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
@@ -72,6 +72,7 @@ class Script:
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
+        self.functions = _functions(program)
         self.structs = Structs(program)
         self.enums = Enums(program)
         #: The process that the script is about; None: all.
@@ -96,6 +97,27 @@ class Script:
 
 def _no_files(path: str) -> int:
     raise FileNotFoundError(2, "no files are read here", path)
+
+
+def _functions(program: Program) -> dict[str, Function]:
+    """The functions that a script defines, by name."""
+    from pyebpf.bpftrace.ast import Function
+    from pyebpf.bpftrace.translate.functions import is_function
+    from pyebpf.bpftrace.translate.script_functions import renamed
+
+    found: dict[str, Function] = {}
+    for each in program.items:
+        if not isinstance(each, Function):
+            continue
+        if each.name in found or is_function(each.name):
+            whose = "already" if each.name in found else "of the language's own"
+            raise program.source.error(f"there is a function {each.name} {whose}: give this one another name", each)
+        names = [parameter.variable.name for parameter in each.parameters]
+        for position, parameter in enumerate(each.parameters):
+            if names[position] in names[:position]:
+                raise program.source.error(f"{each.name} has a parameter ${names[position]} already", parameter)
+        found[each.name] = renamed(each)
+    return found
 
 
 def _no_symbols(binary: str, function: str, name: str, pid: int) -> UserVariable:  # noqa: ARG001 - one signature
