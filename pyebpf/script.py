@@ -254,6 +254,8 @@ class _Names:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        #: Names of numbers by the kernel's enums, as they are asked for.
+        self._enums: dict[str, dict[int, str]] = {}
         #: When the machine started: asked once, so that times differ by what lies between them.
         self._started = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
@@ -290,6 +292,18 @@ class _Names:
 
     def number_name(self, kind: str, number: int) -> str:
         return _number_name(kind, number)
+
+    def enumerator(self, enum: str, number: int) -> str:
+        from pyebpf.btf import Enum, Enum64, Kind
+        from pyebpf.runtime.host import kernel_btf
+
+        if enum not in self._enums:
+            btf = kernel_btf()
+            found = [btf.type_by_id(each) for each in btf.find(enum, (Kind.ENUM, Kind.ENUM64))]
+            self._enums[enum] = {
+                each.value: each.name for node in found if isinstance(node, Enum | Enum64) for each in node.enumerators
+            }
+        return self._enums[enum].get(number, str(number))
 
     def time(self, layout: str, nanoseconds: int) -> str:
         seconds, rest = divmod(self._started + nanoseconds, 10**9)

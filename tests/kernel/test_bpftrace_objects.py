@@ -81,3 +81,17 @@ def test_an_address_of_a_map_leads_to_the_kernels_own_struct() -> None:
     """Of one that is declared, and of one that a function fills."""
     script = "let @b = hash(33); BEGIN { @b[1] = 5; @c[2] = count(); print(((&@b)->max_entries, (&@c)->max_entries)); }"
     assert lines(script)[0] == "(33, 4096)"
+
+
+def test_numbers_of_the_kernels_enums_have_names() -> None:
+    """By a cast, as a member of a struct, and as a field of a tracepoint."""
+    assert lines('BEGIN { print((enum pid_type)1); printf("%d\\n", (enum pid_type)1); }')[:2] == ["PIDTYPE_TGID", "1"]
+    script = "tracepoint:skb:kfree_skb { @[args.reason] = count(); }"
+    assert Script(script).specs().programs
+
+
+def test_a_struct_of_the_kernel_is_printed_whole() -> None:
+    """Member by member, and one inside another."""
+    assert lines("BEGIN { print(curtask->cred->uid); }")[0] == f"{{ .val = {os.getuid()} }}"
+    script = "BEGIN { $t = curtask->se.run_node; print($t); @ = $t; }"
+    assert all(".rb_right = 0x" in line for line in lines(script)[::3])

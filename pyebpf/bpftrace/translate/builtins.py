@@ -13,6 +13,7 @@ from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
 from pyebpf.bpftrace.translate.comm import comm
+from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Group,
@@ -209,7 +210,11 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         return Reference(found.address, _pointed(s, p.attach, name), found.space)
     if isinstance(found, StringSource) and found.size is None:
         return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
-    return _wrapped(s, found, node)
+    value = _wrapped(s, found, node)
+    if isinstance(p.attach, Tracepoint) and isinstance(value, Integer):
+        keyword, _, enum = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.partition(" ")
+        return of_kernel(value, enum) if keyword == "enum" else value
+    return value
 
 
 def _element(s: Scope, name: str, node: ast.Node) -> Value:

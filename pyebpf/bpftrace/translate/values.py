@@ -28,6 +28,7 @@ from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
 from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.dataclass import replace
 from pyebpf.types import S64, U64, CharArray, CharFactory, IntType
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def of_int(found: Int) -> Integer:
 def of_number_type(type_: Number, value: ir.Value) -> Integer:
     """A number of a type that was kept."""
     found = Integer(value, signed=type_.signed, size=type_.size)
-    found.type = Number(type_.signed, size=type_.size, names=type_.names)
+    found.type = replace(type_, flexible=False)
     return found
 
 
@@ -321,10 +322,11 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
     match one, other:
         case Number(), Number():
             names = one.names if one.names == other.names else ()
+            enum = one.enum if one.enum == other.enum else ""
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names)
-            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names)
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names, enum)
+            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names, enum=enum)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
