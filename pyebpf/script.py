@@ -305,6 +305,12 @@ class _Names:
             }
         return self._enums[enum].get(number, str(number))
 
+    def gfp_flags(self, flags: int) -> str:
+        from pyebpf.bpftrace.gfp_flags import words
+        from pyebpf.runtime.host import kernel_btf
+
+        return words(flags, lambda name: kernel_btf().find_enumerator(f"___GFP_{name}_BIT"))
+
     def time(self, layout: str, nanoseconds: int) -> str:
         seconds, rest = divmod(self._started + nanoseconds, 10**9)
         layout = layout.replace("%f", f"{rest // 1000:06}")

@@ -45,6 +45,9 @@ class Names(Protocol):
     def enumerator(self, enum: str, number: int) -> str:
         """The name of a number in one of the kernel's enums; the number where it has none."""
 
+    def gfp_flags(self, flags: int) -> str:
+        """Flags of an allocation in words."""
+
     def time(self, layout: str, nanoseconds: int) -> str:
         """A time of the boot clock, as strftime(3) lays it out."""
 

@@ -7,6 +7,9 @@ import os
 import socket
 from pathlib import Path
 
+import pytest
+
+from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import getpgid
@@ -95,3 +98,18 @@ def test_a_struct_of_the_kernel_is_printed_whole() -> None:
     assert lines("BEGIN { print(curtask->cred->uid); }")[0] == f"{{ .val = {os.getuid()} }}"
     script = "BEGIN { $t = curtask->se.run_node; print($t); @ = $t; }"
     assert all(".rb_right = 0x" in line for line in lines(script)[::3])
+
+
+def test_another_process_has_a_name(capfd: pytest.CaptureFixture[str]) -> None:
+    """As its task has it; where there is none there is a warning, and BEGIN may not ask."""
+    needs("kfunc:bpf_task_from_pid")
+    script = (
+        "iter:task { if (ctx.task.pid) { @[comm(ctx.task.pid) == ctx.task.comm] = count(); } } "
+        "iter:bpf_map { print(comm(-5)); exit(); }"
+    )
+    found = lines(script)
+    assert "N/A" in found
+    assert any(line.startswith("@[true]: ") for line in found)
+    assert "WARNING: No such process (pid=-5)\n" in capfd.readouterr().err
+    with pytest.raises(CompileError, match=r"comm\(\) of a process calls bpf_task_from_pid"):
+        Script("BEGIN { print(comm(1)); }").specs()

@@ -46,9 +46,11 @@ def _complain(s: Scope, node: ast.Call) -> None:
     from pyebpf.bpftrace.translate.functions import formatted, send
 
     action, values = formatted(s, node)
-    where = s.script.source.place(node)
+    source = s.script.source
     word = "ERROR" if node.name == "errorf" else "WARNING"
-    send(s, Action("complain", action.types, action.format, text=f"{where}: {word}: "), values)
+    lines = [f"\n{source.place(each)}: {word}: {source.marked('expanded from', each)}" for each in node.places]
+    text = f"{source.place(node)}: {word}: "
+    send(s, Action("complain", action.types, action.format, text=text, trace="".join(lines)), values)
 
 
 def warn(s: Scope, node: ast.Node, message: str) -> None:

@@ -63,7 +63,12 @@ def _exists(s: Scope, node: ast.Call) -> Value:
 def _allowed(s: Scope, node: ast.Call) -> Value:
     """`kfunc_allowed("name")`: whether this probe may call it."""
     (first,) = _arguments(s, node, 1)
-    return Condition(Always(s.p.program_type in _CALLERS and s.p.target.has(f"kfunc:{known_text(s, first)}")))
+    return Condition(Always(may_call(s, known_text(s, first))))
+
+
+def may_call(s: Scope, name: str) -> bool:
+    """Whether this probe's program may call a function of the kernel's own."""
+    return s.p.program_type in _CALLERS and s.p.target.has(f"kfunc:{name}")
 
 
 LIBRARY: dict[str, Callable[[Scope, ast.Call], Value | None]] = {

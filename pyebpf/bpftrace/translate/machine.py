@@ -9,6 +9,7 @@ from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays
+from pyebpf.bpftrace.translate.comm import comm_of
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
 from pyebpf.bpftrace.translate.texts import space_of
 from pyebpf.bpftrace.translate.values import (
@@ -229,6 +230,7 @@ def _has_child(s: Scope, node: ast.Call) -> Value:
 
 
 MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
+    "comm": comm_of,
     "nsecs": _nsecs,
     "pid": _process,
     "tid": _process,
