@@ -113,3 +113,31 @@ def test_another_process_has_a_name(capfd: pytest.CaptureFixture[str]) -> None:
     assert "WARNING: No such process (pid=-5)\n" in capfd.readouterr().err
     with pytest.raises(CompileError, match=r"comm\(\) of a process calls bpf_task_from_pid"):
         Script("BEGIN { print(comm(1)); }").specs()
+
+
+def test_packets_are_captured(tmp_path: Path) -> None:
+    """Those that this process sends on loopback, without the header of the link; the function says that it worked."""
+    needs("helper:skb_output@tracing")
+    path = tmp_path / "sent.pcap"
+    script = Script(
+        f"rawtracepoint:net_dev_queue /pid == {os.getpid()}/ "
+        f'{{ @[skboutput("{path}", args.skb, args.skb.len, 14)] = count(); }}'
+    )
+    ended = False
+
+    def attached(_: int) -> None:
+        nonlocal ended
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        ):
+            receiver.bind(("127.0.0.1", 0))
+            for number in range(7):
+                sender.sendto(b"packet %d of pyebpf" % number, receiver.getsockname())
+        ended = True
+
+    assert "".join(script.output(lambda: ended, attached=attached)).strip() == "@[0]: 7"
+    found = path.read_bytes()
+    assert found[20:24] == (101).to_bytes(4, "little")
+    assert [found.count(b"packet %d of pyebpf" % number) for number in range(7)] == [1] * 7
+    assert found[24 + 16] >> 4 == 4

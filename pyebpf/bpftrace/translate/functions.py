@@ -76,7 +76,6 @@ def call(s: Scope, node: ast.Call) -> Value | None:
 
 #: Functions that bpftrace has, with what to do instead.
 _LATER = {
-    "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
     "unwatch": "leave it out",
 }
 

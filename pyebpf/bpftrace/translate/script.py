@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.events import Events
+from pyebpf.bpftrace.packets import Packets
 from pyebpf.bpftrace.tables import MAX_KEYS
 from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
@@ -33,6 +34,7 @@ class Settings:
     max_cat_bytes: int = 10240
     dummy_ts_map: str = ""
     missing_probes: str = "error"
+    perf_rb_pages: int = 64
 
 
 #: Licenses with which the kernel lets programs call all helpers.
@@ -40,7 +42,7 @@ _LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional
 #: What becomes of attach points that the machine has not.
 MISSING_PROBES = ("error", "warn", "ignore")
 #: Settings that are taken and have no effect here.
-_IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
+_IGNORED = {"log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
 _IGNORED |= {"unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
 _IGNORED |= {
     "use_blazesym",
@@ -72,6 +74,7 @@ class Script:
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
+        self.packets = Packets()
         self.functions = _functions(program)
         self.structs = Structs(program)
         self.enums = Enums(program)
@@ -151,7 +154,11 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
         int(str(given.get("max_cat_bytes", 10240))),
         str(given.get("dummy_ts_map", "")),
         str(given.get("missing_probes", "error")).lower(),
+        int(str(given.get("perf_rb_pages", 64))),
     )
+    pages = found.perf_rb_pages
+    if pages < 1 or pages & (pages - 1):
+        raise program.source.error(f"perf_rb_pages = {pages}: give a power of two", program.config or program.probes[0])
     if not 1 <= found.max_strlen <= 1024:
         raise program.source.error(
             f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]

@@ -1,4 +1,4 @@
-"""Objects of the kernel as the verifier knows them, for helpers that take no bare address: `socket_cookie`, `path`.
+"""Objects of the kernel as the verifier knows them, for helpers that take no bare address: `path`, `skboutput`.
 
 It knows the arguments of fentry, fexit, iterators and raw tracepoints, and what stands in them or hangs off them.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.iterators import KernelIterator
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate.expressions import evaluate, known_number
+from pyebpf.bpftrace.translate.expressions import evaluate, known_number, known_text, number
 from pyebpf.bpftrace.translate.values import Integer, Reference, Text, Unknown
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Compare
@@ -154,6 +154,20 @@ def _path(s: Scope, node: ast.Call) -> Value:
     return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="path()", writable=False)), size)
 
 
+def _packet(s: Scope, node: ast.Call) -> Value:
+    """`skboutput("file.pcap", args.skb, length, offset)`: a packet copied to a capture file; 0, or an error."""
+    first, _, *_ = _arguments(s, node, 4, 4)
+    path = known_text(s, first)
+    found = _object(s, node, ("sk_buff",), "fentry, fexit and rawtracepoint", 1)
+    length, start = number(s, node.arguments[2]), number(s, node.arguments[3])
+    if isinstance(found, Unknown) or isinstance(length, Unknown) or isinstance(start, Unknown):
+        return Unknown(s.p)
+    need_helper(s.p, "skb_output", "skboutput()")
+    s.p.gpl_only.add("skb_output")
+    packet = moved(s.p, found.address, found.offset)
+    return Integer(s.script.packets.send(s.p, path, packet, length.value, start.value), signed=True)
+
+
 def _arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.Expression]:
     from pyebpf.bpftrace.translate.functions import arguments
 
@@ -163,4 +177,5 @@ def _arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.
 OBJECTS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "socket_cookie": _socket_cookie,
     "path": _path,
+    "skboutput": _packet,
 }
