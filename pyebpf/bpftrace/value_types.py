@@ -73,7 +73,7 @@ class Number(ValueType):
     """An integer of `size` bytes, 64 bits wherever it is kept.
 
     One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants,
-    `enum` is the name of one of the kernel's.
+    `enum` is the name of one of the kernel's. `least` are the bytes that literals take; 0 for what others made, too.
     """
 
     signed: bool = True
@@ -81,6 +81,7 @@ class Number(ValueType):
     size: int = 8
     names: tuple[tuple[int, str], ...] = ()
     enum: str = ""
+    least: int = 0
 
     name: ClassVar[str] = "an integer"
 

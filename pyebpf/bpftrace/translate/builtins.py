@@ -83,7 +83,7 @@ def _intrinsic(name: str) -> Callable[[Scope, ast.Identifier], Value]:
         word: Any = getattr(task, name)
         found = word.call(s.p, [], {})
         if isinstance(found, Int):
-            return Integer(found.value, signed=False)
+            return Integer(found.value, signed=False, size=4 if name in ("pid", "tid") else 8)
         value = of_entity(s.p, found, task.TASK_COMM_LEN)
         assert value is not None
         return value

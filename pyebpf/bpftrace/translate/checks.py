@@ -118,7 +118,15 @@ def _literal_text(s: Scope, node: ast.Call, given: tuple[ast.Expression, ...]) -
         types.append(value.type)
     if len(values) != len(layout.specifiers):
         raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(values)} are given", node)
-    return layout.apply(tuple(values), tuple(types), None)  # type: ignore[arg-type]  # literals have no names
+    return layout.apply(tuple(values), tuple(types), _Plain())  # type: ignore[arg-type]  # literals have no names
+
+
+class _Plain:
+    """Names for literals: texts as they are."""
+
+    @staticmethod
+    def shown(text: str) -> str:
+        return text
 
 
 def _find(s: Scope, node: ast.Call) -> Value:

@@ -69,7 +69,13 @@ class Integer(Value):
         self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8, sure: bool = True
     ) -> None:
         self.value, self.signed, self.literal, self.sure = value, signed, literal, sure
-        self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum, size)
+        flexible = literal is not None and 0 <= literal <= S64.maximum
+        least = (
+            0
+            if literal is None
+            else next((each for each in (1, 2, 4) if -1 << 8 * each - 1 <= literal < 1 << 8 * each - 1), 8)
+        )
+        self.type: Number = Number(signed, flexible, size, least=least)
 
     def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
         return Int(self.value, S64 if self.signed else U64)
@@ -323,10 +329,12 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         case Number(), Number():
             names = one.names if one.names == other.names else ()
             enum = one.enum if one.enum == other.enum else ""
+            least = max(one.least, other.least) if one.least and other.least else 0
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names, enum)
-            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names, enum=enum)
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names, enum, least)
+            size = max(one.size, other.size)
+            return Number(one.signed or other.signed, size=size, names=names, enum=enum, least=least)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
