@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.support.needs import needs
-from tests.support.system_calls import getpgid
+from tests.support.system_calls import NO_PROCESS, getpgid
 
 
 def lines(text: str) -> list[str]:
@@ -141,3 +142,17 @@ def test_packets_are_captured(tmp_path: Path) -> None:
     assert found[20:24] == (101).to_bytes(4, "little")
     assert [found.count(b"packet %d of pyebpf" % number) for number in range(7)] == [1] * 7
     assert found[24 + 16] >> 4 == 4
+
+
+def test_all_arguments_are_a_record() -> None:
+    """Of a tracepoint and of a raw one, where a truth value is one; BEGIN has none."""
+    text = "tracepoint:syscalls:sys_enter_getpgid { @[args] = count(); } "
+    script = Script(f"{text} rawtracepoint:sched_switch {{ @s = args; }}", pid=os.getpid())
+    with script:
+        getpgid(*range(3))
+        time.sleep(0.01)  # another process has its turn
+        found = script.printer().maps()
+    assert all(f"@[{{ .pid = {NO_PROCESS + number} }}]: 1\n" in found for number in range(3))
+    assert "@s: { .preempt = false, .prev = 0x" in found.replace("true", "false")
+    with pytest.raises(CompileError, match="there is no record of all args at BEGIN"):
+        Script("BEGIN { print(args); }").specs()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach import registers
 from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
-from pyebpf.attach.tracepoints import Tracepoint
+from pyebpf.attach.tracepoints import BareTracepoint, Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
@@ -50,7 +50,7 @@ from pyebpf.uapi.helper_ids import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
@@ -74,7 +74,7 @@ def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     if name == "ctx":
         return Reference(as_number(s.p, s.p.context), None, Space.KERNEL)
     if name == "args":
-        raise s.error(f"{name} by itself is not supported yet: read its fields, {name}.NAME", node)
+        return _all_arguments(s, node)
     return None
 
 
@@ -215,6 +215,26 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         keyword, _, enum = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.partition(" ")
         return of_kernel(value, enum) if keyword == "enum" else value
     return value
+
+
+def _all_arguments(s: Scope, node: ast.Identifier) -> Value:
+    """`args`: all of them, as a record."""
+    from pyebpf.bpftrace.translate.expressions import kept
+
+    p, attach = s.p, s.p.attach
+    if isinstance(attach, Tracepoint):
+        found: Sequence[Any] = p.target.tracepoint_format(attach.category, attach.name).fields
+    elif isinstance(attach, BareTracepoint):
+        found = p.target.raw_tracepoint_parameters(attach.name)
+    elif isinstance(attach, Kprobe | KprobeMulti | Fentry | Fexit) and not getattr(attach, "returns", False):
+        p.reads_target = True
+        found = p.target.function(attach.target.rpartition(":")[2].partition("+")[0]).parameters
+    else:
+        raise s.error(f"there is no record of all args at {s.point.text}: write arg0, arg1 and so on", node)
+    names = [each.name for each in found if not each.name.startswith("__")]
+    if not names:
+        raise s.error(f"{s.point.text} has no args", node)
+    return Group([kept(s, argument(s, name, node), node) for name in names], names)
 
 
 def _element(s: Scope, name: str, node: ast.Node) -> Value:

@@ -29,7 +29,7 @@ from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
 from pyebpf.compiler.ir import Condition as Relation
 from pyebpf.dataclass import replace
-from pyebpf.types import S64, U64, CharArray, CharFactory, IntType
+from pyebpf.types import INTEGERS, S64, U64, CharArray, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -256,6 +256,8 @@ def of_number_type(type_: Number, value: ir.Value) -> Integer:
 def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
     """The value that the builder's entity stands for; None if a script has none such."""
     if isinstance(entity, Int):
+        if (entity.loaded or entity.type) == INTEGERS["bool"]:
+            return Condition(Compare(Relation.NE, entity.value, p.b.const(0)))
         return of_int(entity)
     if isinstance(entity, Test):
         return Condition(entity)
