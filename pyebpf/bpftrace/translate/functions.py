@@ -24,7 +24,7 @@ from pyebpf.bpftrace.translate.expressions import (
 )
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
-from pyebpf.bpftrace.translate.searches import SEARCHES
+from pyebpf.bpftrace.translate.searches import SEARCHES, differ
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
 from pyebpf.bpftrace.translate.trusted import OBJECTS
@@ -293,7 +293,7 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
     if isinstance(one.source, bytes):
         one, other = other, one
     if not isinstance(other.source, bytes):
-        raise s.error("strncmp() of two strings that are known at run time only is not supported yet: write ==", node)
+        return differ(s, one, other, count)
     if isinstance(one.source, bytes):
         same = one.source[:count] == other.source[:count]
         return constant(s.p, 0 if same else 1)

@@ -144,6 +144,25 @@ def _joined(s: Scope, node: ast.Call) -> Value:
     return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="str_concat()", writable=False)), size)
 
 
+def differ(s: Scope, one: Text, other: Text, count: int) -> Value:
+    """Whether the first characters of two strings differ, of at most `count`: 1, or 0."""
+    p, b = s.p, s.p.b
+    (left, here), (right, there) = one.kept(p).lvalue.address(p), other.kept(p).lvalue.address(p)
+    answer = b.variable(hint="differs")
+    b.write(answer, b.const(0))
+    with range_loop(p, 0, min(count, one.size, other.size), 1, [answer]) as (loop, index):
+        first = b.load(b.emit(Op.OFFSET, left, index.value), here, 1)
+        second = b.load(b.emit(Op.OFFSET, right, index.value), there, 1)
+        with b.if_(Compare(Relation.NE, first, second)):
+            b.write(answer, b.const(1))
+            b.break_(loop)
+        with b.if_(Compare(Relation.EQ, first, b.const(0))):
+            b.break_(loop)
+    found = b.read_final(answer)
+    b.assume_bounds(found, 0, 1)
+    return Integer(found, signed=False)
+
+
 def _length(p: ProgramBuilder, value: Text, found: BuilderString) -> ir.Value:
     if isinstance(value.source, bytes):
         return p.b.const(len(value.source))
