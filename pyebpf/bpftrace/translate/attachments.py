@@ -73,7 +73,7 @@ def request(module: DecoratorMethods, source: Source, point: AttachPoint, body: 
     if found is None:
         instead = _INSTEAD.get(point.provider, f"the providers are {', '.join(_PROVIDERS)}")
         raise source.error(f"{point.provider} is not supported yet: {instead}", point)
-    if point.provider == "rawtracepoint" and takes_objects(body.probe):
+    if point.provider == "rawtracepoint" and takes_objects((body.probe, *body.script.functions.values())):
         found = _typed_tracepoint
     decorator = found(module, source, point, pid)
     made: AnyProbe = decorator(body)

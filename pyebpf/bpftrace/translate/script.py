@@ -154,11 +154,8 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
         int(str(given.get("max_cat_bytes", 10240))),
         str(given.get("dummy_ts_map", "")),
         str(given.get("missing_probes", "error")).lower(),
-        int(str(given.get("perf_rb_pages", 64))),
+        _power_of_two(int(str(given.get("perf_rb_pages", 64)))),
     )
-    pages = found.perf_rb_pages
-    if pages < 1 or pages & (pages - 1):
-        raise program.source.error(f"perf_rb_pages = {pages}: give a power of two", program.config or program.probes[0])
     if not 1 <= found.max_strlen <= 1024:
         raise program.source.error(
             f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]
@@ -169,6 +166,11 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
             program.config or program.probes[0],
         )
     return found
+
+
+def _power_of_two(number: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << max(number - 1, 0).bit_length()
 
 
 def _defines(program: Program) -> dict[str, str]:
