@@ -32,6 +32,7 @@ fn pick($t : int64) : int64 { if ($t) { $t = 7; } return $t; }
         ("print((summed(4), summed(50)));", "(6, -1)\n"),
         ("$t = 5; print(pick($t)); print($t);", "7\n5\n"),
         ("$n = 0; while ($n < 3) { $n++; if (add($n, 1) == 3) { break; } say($n); } print($n);", "say 1\n2\n"),
+        ("@m[1] = 5; @m[2] = 7; $t = 0; for ($kv : @m) { $t += twice($kv.1); } print($t); clear(@m);", "24\n"),
         ("macro m(x) { twice(x) } BEGIN_", "42\n"),
     ],
 )
