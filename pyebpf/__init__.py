@@ -126,6 +126,9 @@ if TYPE_CHECKING:
     from pyebpf.runtime.open_map import (
         open_map as open_map,
     )
+    from pyebpf.symbols.frame import (
+        Frame as Frame,
+    )
     from pyebpf.types import (
         Struct as Struct,
         array as array,
@@ -270,6 +273,7 @@ _MODULES = {
     "recording.recording": ("Recording", "open_recording"),
     "runtime.bpf": ("BPF",),
     "runtime.open_map": ("open_map",),
+    "symbols.frame": ("Frame",),
     "types": (
         "Struct",
         "array",
@@ -355,6 +359,7 @@ __all__ = [
     "FlowDissectorContext",
     "FlowKeys",
     "FormatError",
+    "Frame",
     "InvalidValue",
     "KernelError",
     "KernelObject",

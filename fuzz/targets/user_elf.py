@@ -1,4 +1,4 @@
-"""Programs and libraries: headers, symbols with versions, notes, rules of call frames."""
+"""Programs and libraries: headers, symbols with versions, notes, rules of call frames, debugging information."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf.elf.call_frames import call_frames
+from pyebpf.elf.dwarf.info import DebugInfo
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import PyebpfError
@@ -30,7 +31,8 @@ DICTIONARY = (
 )
 _SOURCE = """
 int one(int n) { return n + 1; }
-int two(int n) { return n + 2; }
+static inline int add(int n, int m) { return n * m + m; }
+int two(int n) { return add(n, 2); }
 __asm__(".symver one, f@V1");
 __asm__(".symver two, f@@V2");
 __asm__(".pushsection .stapsdt.base, \\"a\\"\\n_.stapsdt.base: .space 1\\n.popsection");
@@ -56,6 +58,9 @@ def target(data: bytes) -> None:
     _ask(lambda: list(call_frames(elf)))
     _ask(lambda: elf.build_id)
     _ask(lambda: elf.debug_link)
+    lines = DebugInfo(elf)
+    for address in (0x1000, 0x1004, 0x1010, 0x101F):
+        _ask(lambda address=address: lines.lines(address))
     for name in [*symbols[:10], "f", "f@V1", "f@@V2", "one+1", "0x1000", "[a-z]*"]:
         _ask(lambda name=name: elf.find(name))
         _ask(lambda name=name: find_functions(elf, [name]))
@@ -70,7 +75,7 @@ def _ask(question: Callable[[], object]) -> None:
 
 
 def seeds() -> Iterable[bytes]:
-    """A library of 9 kB with versions and a note, stripped and not; none where gcc is not installed."""
+    """A library with versions and a note: as it is, with debugging information, stripped; none without gcc."""
     import shutil
     import subprocess
 
@@ -83,6 +88,8 @@ def seeds() -> Iterable[bytes]:
         path.with_suffix(".map").write_text("V1 { }; V2 { } V1;\n")
         options = ["-shared", "-fPIC", "-nostdlib", "-Wl,-z,noseparate-code,--version-script=seed.map", "-o", "seed.so"]
         subprocess.run([compiler, *options, "seed.c"], cwd=folder, check=True)
+        yield path.read_bytes()
+        subprocess.run([compiler, "-O2", "-g", *options, "seed.c"], cwd=folder, check=True)
         yield path.read_bytes()
         subprocess.run([strip, "seed.so"], cwd=folder, check=True)
         yield path.read_bytes()

@@ -9,6 +9,8 @@ from __future__ import annotations
 from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from pyebpf.elf.leb128 import sleb, uleb
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -273,28 +275,6 @@ def _expression(code: bytes) -> tuple[int, int, bool] | None:
     if code[end:] in (b"", bytes((_DEREF,))):
         return code[0] - _BREG0, offset, end < len(code)
     return None
-
-
-def uleb(data: bytes, place: int) -> tuple[int, int]:
-    """An unsigned LEB128 number of at most ten bytes, and the place behind it."""
-    value = data[place]
-    if value < 0x80:
-        return value, place + 1
-    value &= 0x7F
-    for shift in range(7, 70, 7):
-        place += 1
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place + 1
-    raise IndexError
-
-
-def sleb(data: bytes, place: int) -> tuple[int, int]:
-    """A signed LEB128 number of at most ten bytes, and the place behind it."""
-    value, end = uleb(data, place)
-    bits = 7 * (end - place)
-    return (value - (1 << bits) if value >> (bits - 1) & 1 else value), end
 
 
 def _block(data: bytes, place: int) -> tuple[bytes, int]:

@@ -9,7 +9,8 @@ import struct
 from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.elf.call_frame_program import NOT_HELD, ROW, UNKNOWN, Program, Registers, Row, sleb, uleb
+from pyebpf.elf.call_frame_program import NOT_HELD, ROW, UNKNOWN, Program, Registers, Row
+from pyebpf.elf.leb128 import sleb, uleb
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:

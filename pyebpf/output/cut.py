@@ -27,7 +27,7 @@ _STARTS = frozenset(
     )
 )
 #: As symbol tables spell them besides: with a version, or as Go's linker marks the calling convention.
-_SUFFIX = re.compile(r"(@.*|\.abi0|\.abi0\.args_stackmap|\.constprop\.\d+|\.isra\.\d+)$")
+_SUFFIX = re.compile(r"(@.*|\.abi0|\.abi0\.args_stackmap|\.constprop\.\d+|\.isra\.\d+)?(:[^:]+:\d+)?$")
 _C_LIBRARY = re.compile(r"(libc|libpthread|ld|ld-linux[\w-]*|ld-musl[\w-]*|libc\.musl[\w-]*)([-.][\d.]+)?\.so(\.\d+)*")
 _MISSED = ("[missed]",)
 #: A stack with so many frames (PERF_MAX_STACK_DEPTH) ends since no more are kept.

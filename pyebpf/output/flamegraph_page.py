@@ -25,7 +25,8 @@ g.at rect{stroke:#fff}
 """
 
 # x and w of a frame are parts of the total; `from` and `span` are what of it is shown. The address's fragment has the
-# search (s) and the depth and x of the frame that is zoomed to (z), so that a link leads to a view.
+# search (s) and the key of the frame that is zoomed to (z): a link leads to a view. A key is FNV-1a of the names, taken
+# from the outermost to the frame's: the same in a later picture, where the frame has another place and width.
 SCRIPT = """\
 "use strict";
 const svg = document.documentElement, total = +svg.dataset.total, inverted = "inverted" in svg.dataset;
@@ -34,6 +35,13 @@ const frames = [...svg.querySelectorAll("g.frame")].map(g => ({
   g, x: +g.dataset.x, w: +g.dataset.w, depth: +g.dataset.depth, name: g.dataset.name,
   rect: g.querySelector("rect"), text: g.querySelector("text"),
 }));
+const keys = [];
+for (const f of [...frames].sort((a, b) => a.x - b.x || a.depth - b.depth)) {
+  let key = f.depth ? keys[f.depth - 1] : 0x811c9dc5;
+  for (const character of f.name + ";") key = Math.imul(key ^ character.codePointAt(0), 0x1000193);
+  keys[f.depth] = key;
+  f.key = (key >>> 0).toString(16);
+}
 const info = document.getElementById("info"), matched = document.getElementById("matched");
 const reset = document.getElementById("reset"), hint = info.textContent;
 let pattern = "", target = null, at = null;
@@ -89,14 +97,13 @@ function go(newPattern, newTarget) {
   show(newPattern, newTarget);
   const fragment = new URLSearchParams();
   if (pattern) fragment.set("s", pattern);
-  if (target) fragment.set("z", target.depth + "." + target.x);
+  if (target) fragment.set("z", target.key);
   location.hash = fragment.toString();
 }
 
 function read() {
   const fragment = new URLSearchParams(location.hash.slice(1));
-  const [depth, x] = (fragment.get("z") || "").split(".").map(Number);
-  show(fragment.get("s") || "", frames.find(f => f.depth === depth && f.x === x) || null);
+  show(fragment.get("s") || "", frames.find(f => f.key === fragment.get("z")) || null);
 }
 
 const tell = f => { info.textContent = f ? f.g.querySelector("title").textContent : hint; };

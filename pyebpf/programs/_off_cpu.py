@@ -13,6 +13,7 @@ from pyebpf.programs._thread_stacks import (
     ThreadStacks,
     ThreadWalk,
     pids_option,
+    source_option,
     stack_storage_option,
     unwind_option,
     wait,
@@ -66,6 +67,7 @@ class OffCpuOptions(StackChoice):
         maximum=(1 << 32) - 1,
     )
     unwind: bool = unwind_option()
+    source: str | None = source_option()
     stack_storage_size: int = stack_storage_option()
 
     def __post_init__(self) -> None:

@@ -13,10 +13,12 @@ from pyebpf.unwinding import Unwinder, unwinder_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyebpf import BPF
+    from pyebpf import BPF, Frame
     from pyebpf.tool import Stop
 
 STACKS = 131_072
+#: What --source shows.
+INLINED, LINES = "inlined", "lines"
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h
 
 
@@ -42,6 +44,7 @@ class StackChoice:
     user: bool
     kernel: bool
     unwind: bool
+    source: str | None
 
     def __post_init__(self) -> None:
         """Take one process for a tuple of one, as open(pid=42) gives it."""
@@ -91,6 +94,31 @@ def unwind_option() -> Any:
     return flag("--unwind", help="whole stacks of programs without frame pointers, by their .eh_frame")
 
 
+def source_option() -> Any:
+    """`--source` of tools, which shows what DWARF says of a program's addresses."""
+    return option(
+        "--source",
+        metavar="WHAT",
+        choices=(INLINED, LINES),
+        help="show functions that were inlined, or these and source lines, by the DWARF of programs",
+    )
+
+
+def user_frames(bpf: BPF, number: int, pid: int, source: str | None) -> tuple[Frame, ...]:
+    """The frames of a process's stack, with what `--source` asks for."""
+    return with_lines(bpf.stacks.user(number, pid, source=source is not None), source)
+
+
+def with_lines(frames: tuple[Frame, ...], source: str | None) -> tuple[Frame, ...]:
+    """Frames whose names end in file and line, as those of Python's functions do, if `--source` asks for lines."""
+    if source != LINES:
+        return frames
+    return tuple(
+        frame._replace(name=f"{frame.name}:{frame.source}") if frame.name and frame.source else frame
+        for frame in frames
+    )
+
+
 class ThreadWalk:
     """How a tool's probes find the stacks of a thread, by its options; `record` is what `here` makes."""
 
@@ -120,10 +148,13 @@ class ThreadWalk:
 
 def stacks(bpf: BPF, options: StackChoice, thread: ThreadStacks) -> dict[str, Any]:
     """Arguments of a `Stack` or a `StackPart` that shows a thread: None for stacks that were not asked for."""
-    user = bpf.stacks.user(thread.user, thread.pid) if options.with_user else None
+    with_source = options.source is not None
+    user = bpf.stacks.user(thread.user, thread.pid, source=with_source) if options.with_user else None
     python = python_stacks(bpf)
     if python is not None and user is not None and isinstance(thread, PythonThreadStacks):
         user = python.merged(thread.python, thread.pid, user)
+    if user is not None:
+        user = with_lines(user, options.source)
     return {
         "comm": thread.comm,
         "pid": thread.pid,

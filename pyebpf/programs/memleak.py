@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf import BPF, InvalidValue, Struct, helpers, now, s32, u64, user, ustack
-from pyebpf.programs._thread_stacks import unwind_option
+from pyebpf.programs._thread_stacks import source_option, unwind_option, user_frames
 from pyebpf.tool import (
     Column,
     Example,
@@ -79,6 +79,7 @@ class Options:
         "--sort", metavar="BY", default="size", choices=("size", "count"), help="which stacks are the largest"
     )
     unwind: bool = unwind_option()
+    source: str | None = source_option()
     top: int = option("--top", metavar="TOP", default=10, help="show only this many stacks", minimum=1)
 
     def __post_init__(self) -> None:
@@ -154,7 +155,7 @@ def snapshot(bpf: BPF, options: Options) -> Iterator[Leak]:
         unwinder.look()
     leaks: dict[tuple[str, ...], list[tuple[int, int, int]]] = {}
     for number, each in outstanding(bpf, options).items():
-        stack = tuple(frame.label for frame in bpf.stacks.user(number, options.pid or 0))
+        stack = tuple(frame.label for frame in user_frames(bpf, number, options.pid or 0, options.source))
         leaks.setdefault(stack, []).extend(each)
 
     def amount(item: tuple[tuple[str, ...], list[tuple[int, int, int]]]) -> tuple[int, int, tuple[str, ...]]:
@@ -177,7 +178,7 @@ def stacks(bpf: BPF, options: Options) -> Iterator[Stack]:
         name = Path(f"/proc/{pid}/comm").read_bytes().removesuffix(b"\n").decode(errors="surrogateescape")
     sizes = {number: sum(size for size, _, _ in each) for number, each in outstanding(bpf, options).items()}
     for number, size in sorted(sizes.items(), key=lambda item: -item[1]):
-        yield Stack(size, name or str(pid), pid, bpf.stacks.user(number, pid), None)
+        yield Stack(size, name or str(pid), pid, user_frames(bpf, number, pid, options.source), None)
 
 
 def columns(options: Options) -> tuple[Column, ...]:

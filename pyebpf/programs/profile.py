@@ -19,6 +19,7 @@ from pyebpf.programs._thread_stacks import (
     ThreadWalk,
     counted,
     pids_option,
+    source_option,
     stack_storage_option,
     unwind_option,
 )
@@ -54,6 +55,7 @@ class Options(StackChoice):
     idle: bool = flag("-I", "--idle", help="include the idle task")
     times: bool = flag("--times", help="keep the time of each sample, as --record does")
     unwind: bool = unwind_option()
+    source: str | None = source_option()
     python: bool = python_option()
     stack_storage_size: int = stack_storage_option()
 

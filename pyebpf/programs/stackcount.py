@@ -19,6 +19,7 @@ from pyebpf.programs._thread_stacks import (
     ThreadWalk,
     counted,
     pids_option,
+    source_option,
     stack_storage_option,
     unwind_option,
 )
@@ -50,6 +51,7 @@ class Options(StackChoice):
     user: bool = flag("-U", "--user-stacks-only", help="only stacks of processes")
     kernel: bool = flag("-K", "--kernel-stacks-only", help="only stacks of the kernel")
     unwind: bool = unwind_option()
+    source: str | None = source_option()
     python: bool = python_option()
     max_probes: int = max_probes_option()
     stack_storage_size: int = stack_storage_option()

@@ -56,11 +56,15 @@ class Stacks(StackTraceMap):
         frames = _missed(number) or self._symbols.kernel_frames(self.frames(number))
         return frames if tracer else without_tracer(frames)
 
-    def user(self, number: int, pid: int) -> tuple[Frame, ...]:
-        """Frames of a `ustack()` of process `pid`, the innermost first; of a dropped one as `kernel`."""
+    def user(self, number: int, pid: int, *, source: bool = False) -> tuple[Frame, ...]:
+        """Frames of a `ustack()` of process `pid`, the innermost first; of a dropped one as `kernel`.
+
+        With `source`, frames have `file` and `line`, and a call that was `inlined` has a frame of its own, where a file
+        or its debug file has DWARF, which is read for the source files that addresses come from.
+        """
         addresses = self.frames(number)
         with self._alone():
-            return _missed(number) or self._symbols.user_frames(pid, addresses)
+            return _missed(number) or self._symbols.user_frames(pid, addresses, source=source)
 
     def user_function(self, address: int, pid: int) -> Frame:
         """The function of process `pid` at an address, such as a pointer to a function that an argument had."""

@@ -15,6 +15,8 @@ from pyebpf.symbols.files import ElfFile, open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyebpf.elf.dwarf.info import DebugInfo
+
 _FOLDER = "/usr/lib/debug"
 # What a distribution puts into .gnu_debugdata is some 100 kB; a file that claims more is not unpacked.
 _MAX_PACKED, _MAX_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26
@@ -22,6 +24,7 @@ _MAX_PACKED, _MAX_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26
 _MAX_SUMMED = 1 << 27
 _SMALLEST_ID = 2  # bytes: the first is the folder
 _CHUNK = 1 << 20
+_LONGEST_LINK = 1 << 13  # bytes of .gnu_debugaltlink: a path and a build id
 
 
 def include_debug_symbols(elf: ElfSymbols, *, root: str = "", path: str = "") -> str:
@@ -32,13 +35,48 @@ def include_debug_symbols(elf: ElfSymbols, *, root: str = "", path: str = "") ->
     """
     if elf.section(".symtab") is not None:
         return ""
+    other = _debug_file(elf, ".symtab", root, path)
+    if other is not None:
+        elf.include(other)
+        return other.path
+    return ".gnu_debugdata" if _unpack(elf) else ""
+
+
+def debug_info_of(elf: ElfSymbols, *, root: str = "", path: str = "") -> DebugInfo | None:
+    """The debugging information of a file, its own or that of its debug file; None if it has none."""
+    from pyebpf.elf.dwarf.info import DebugInfo
+
+    section = ".debug_info"
+    found = elf if elf.section(section) is not None else _debug_file(elf, section, root, path)
+    return DebugInfo(found, _shared_file(found, root)) if found is not None else None
+
+
+def _shared_file(elf: ElfSymbols, root: str) -> ElfFile | None:
+    """The file that several debug files share (`.gnu_debugaltlink`: its path and its build id)."""
+    section = elf.section(".gnu_debugaltlink")
+    if section is None or section.size > _LONGEST_LINK:
+        return None
+    name, _, build_id = elf.contents(section).partition(b"\0")
+    folder = elf.path.rpartition("/")[0]
+    named = os.fsdecode(name)
+    identity = build_id.hex()
+    candidates = [f"{top}{_FOLDER}/.build-id/{identity[:2]}/{identity[2:]}.debug" for top in {root: "", "": ""}]
+    candidates[:0] = [root + named] if named.startswith("/") else [f"{folder}/{named}"]
+    for candidate in candidates:
+        other = _read(candidate, elf.budget.seconds)
+        if other is not None and identity and other.build_id == identity:
+            return other
+    return None
+
+
+def _debug_file(elf: ElfSymbols, section: str, root: str, path: str) -> ElfFile | None:
+    """The debug file of a file that has a section; None if there is none."""
     for candidate in _candidates(elf, root, path or elf.path):
         elf.budget.clock()
         other = _read(candidate, elf.budget.seconds)
-        if other is not None and _belongs(elf, other):
-            elf.include(other)
-            return candidate
-    return ".gnu_debugdata" if _unpack(elf) else ""
+        if other is not None and other.section(section) is not None and _belongs(elf, other):
+            return other
+    return None
 
 
 def _candidates(elf: ElfSymbols, root: str, path: str) -> Iterator[str]:
@@ -65,7 +103,7 @@ def _read(path: str, seconds: float) -> ElfFile | None:
 
 
 def _belongs(elf: ElfSymbols, other: ElfSymbols) -> bool:
-    if other.identity == elf.identity or other.section(".symtab") is None:
+    if other.identity == elf.identity:
         return False
     if elf.build_id or other.build_id:
         return elf.build_id == other.build_id

@@ -6,6 +6,7 @@ import os
 import time
 from bisect import bisect_right
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyebpf.elf.budget import MAX_SECONDS, PATIENCE, Allowances, Hurry, OverBudget, Room, for_ever
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyebpf.elf.symbol_table import SymbolTable
+    from pyebpf.symbols.source_lines import SourceLines
 
 _MAX_VDSOS = 64
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it
@@ -35,7 +37,7 @@ _SYMBOL_COST = 28
 _MAX_LOOKS = 8
 
 
-class _Module:
+class MappedFile:
     """A mapped file. Its headers are read when it is first seen, its symbols when one is asked for."""
 
     def __init__(self, elf: ElfSymbols, root: str, path: str) -> None:
@@ -54,22 +56,22 @@ class _Module:
         return 0 if self.table is None else len(self.table) * _SYMBOL_COST + self.elf.string_bytes
 
 
-class _Modules:
+class MappedFiles:
     """Files by what identifies them, shared by all processes that map them; those asked for least lately are dropped.
 
     `given_up` has the files whose symbols were too many, or took too long, with the reasons.
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, int, str, str], _Module | None] = {}
-        self._vdso: dict[bytes, _Module] = {}
-        self._tables: dict[_Module, int] = {}
+        self._known: dict[tuple[str, int, str, str], MappedFile | None] = {}
+        self._vdso: dict[bytes, MappedFile] = {}
+        self._tables: dict[MappedFile, int] = {}
         self.allowances = Allowances()
         self.given_up: dict[str, str] = {}
         self.patience: Callable[[], float] = for_ever
         self._spent = 0.0
 
-    def get(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
+    def get(self, pid: int, mapping: Mapping, namespace: str) -> MappedFile | None:
         """The file of a mapping of the living process `pid`; `namespace` is "" where it has our view of files."""
         if mapping.path == VDSO:
             return self._read_vdso(pid, mapping)
@@ -85,7 +87,7 @@ class _Modules:
         self._known[key] = module
         return module
 
-    def table(self, module: _Module) -> SymbolTable | None:
+    def table(self, module: MappedFile) -> SymbolTable | None:
         """The symbols of a file; None if they cannot be read."""
         if module.table is not None:
             self._tables[module] = self._tables.pop(module, 0)
@@ -113,6 +115,13 @@ class _Modules:
                 oldest.table = None
         return module.table
 
+    @cached_property
+    def lines(self) -> SourceLines:
+        """The source lines of files."""
+        from pyebpf.symbols.source_lines import SourceLines  # seldom asked for
+
+        return SourceLines(self)
+
     @contextmanager
     def spending(self, owner: int, path: str) -> Iterator[float]:
         """Count the time of the body as spent on a user's files; gives how many seconds there are.
@@ -137,7 +146,7 @@ class _Modules:
         if len(self.given_up) < _MAX_FILES:
             self.given_up.setdefault(path, reason)
 
-    def _open(self, pid: int, mapping: Mapping, namespace: str) -> _Module | None:
+    def _open(self, pid: int, mapping: Mapping, namespace: str) -> MappedFile | None:
         try:
             opened = open_mapped(pid, mapping, namespace, MAX_SECONDS)
         except OverBudget as error:
@@ -146,18 +155,18 @@ class _Modules:
         if opened is None:
             return None
         elf, root = opened
-        module = _Module(elf, root, mapping.path)
+        module = MappedFile(elf, root, mapping.path)
         if elf.path != mapping.path:
             self.table(module)  # out of reach once the process has ended
         return module
 
-    def _read_vdso(self, pid: int, mapping: Mapping) -> _Module | None:
+    def _read_vdso(self, pid: int, mapping: Mapping) -> MappedFile | None:
         try:
             data = read_vdso(pid, mapping)
             if data not in self._vdso:
                 if len(self._vdso) >= _MAX_VDSOS:
                     return None
-                self._vdso[data] = _Module(ElfSymbols.from_bytes(data, VDSO), "", "")
+                self._vdso[data] = MappedFile(ElfSymbols.from_bytes(data, VDSO), "", "")
         except (OSError, PyebpfError):
             return None
         return self._vdso[data]
@@ -166,11 +175,11 @@ class _Modules:
 class _Process:
     """A process's mappings, as often as they were found changed: the last first asked."""
 
-    def __init__(self, pid: int, modules: _Modules, room: Room) -> None:
+    def __init__(self, pid: int, files: MappedFiles, room: Room) -> None:
         self._pid = pid
-        self._modules = modules
+        self._files = files
         self._room = room
-        self._snapshots: list[tuple[tuple[Mapping, ...], tuple[_Module | None, ...]]] = []
+        self._snapshots: list[tuple[tuple[Mapping, ...], tuple[MappedFile | None, ...]]] = []
         self._perf_map: PerfMap | None = None
         self._frames: dict[int, Frame] = {}
         self._looks: list[float] = []
@@ -188,12 +197,12 @@ class _Process:
             return bool(self._snapshots)
         try:
             owner = os.stat(f"/proc/{self._pid}").st_uid
-            with self._modules.spending(owner, f"process {self._pid}") as seconds:
+            with self._files.spending(owner, f"process {self._pid}") as seconds:
                 return self._look(owner, time.thread_time() + seconds)
         except (OSError, ValueError):
             return False
         except OverBudget as error:
-            self._modules.give_up(f"process {self._pid}", str(error))
+            self._files.give_up(f"process {self._pid}", str(error))
             return bool(self._snapshots)
 
     def _look(self, owner: int, until: float) -> bool:
@@ -202,12 +211,12 @@ class _Process:
             return False
         namespace = mount_namespace(self._pid)
         if not self._snapshots or self._snapshots[-1][0] != mappings:
-            modules = []
+            files = []
             for mapping in mappings:
                 # A process may have mapped thousands of files: what comes when the time is over has no names.
-                in_time = time.thread_time() < until and self._modules.patience() > 0
-                modules.append(self._modules.get(self._pid, mapping, namespace) if in_time else None)
-            self._snapshots.append((mappings, tuple(modules)))
+                in_time = time.thread_time() < until and self._files.patience() > 0
+                files.append(self._files.get(self._pid, mapping, namespace) if in_time else None)
+            self._snapshots.append((mappings, tuple(files)))
             del self._snapshots[:-_MAX_SNAPSHOTS]
             self._frames.clear()
         root = f"/proc/{self._pid}/root" if namespace else ""
@@ -220,17 +229,31 @@ class _Process:
 
     def _look_at_perf_map(self, found: PerfMap) -> None:
         try:
-            with self._modules.spending(found.owner, found.path) as seconds:
+            with self._files.spending(found.owner, found.path) as seconds:
                 found.look(seconds)
         except OverBudget as error:
-            self._modules.give_up(found.path, str(error))
+            self._files.give_up(found.path, str(error))
         if found.given_up:
-            self._modules.give_up(found.path, found.given_up)
+            self._files.give_up(found.path, found.given_up)
 
     def forget_perf_map(self) -> None:
         """Give its memory back."""
         if self._perf_map is not None:
             self._perf_map.forget()
+
+    def with_source(self, address: int, frame: Frame) -> tuple[Frame, ...]:
+        """The frame of an address with its source line, behind those of the calls that were inlined there."""
+        mapping, file = self._find(address) or (None, None)
+        if mapping is None or file is None:
+            return (frame,)
+        place = file.address_of(address - mapping.start + mapping.offset)
+        lines = self._files.lines.find(file, place) if place is not None else ()
+        return tuple(
+            frame._replace(file=each.file, line=each.line)
+            if number == len(lines) - 1
+            else Frame(each.name or frame.name, 0, frame.module, frame.address, each.file, each.line, inlined=True)
+            for number, each in enumerate(lines)
+        ) or (frame,)
 
     def resolve(self, address: int) -> Frame:
         frame = self._frames.get(address)
@@ -245,19 +268,26 @@ class _Process:
                 self._frames[address] = frame
         return frame
 
-    def _resolve(self, address: int) -> Frame:
-        for mappings, modules in reversed(self._snapshots):
+    def _find(self, address: int) -> tuple[Mapping, MappedFile | None] | None:
+        """The mapping that an address is in, the last first, and its file."""
+        for mappings, files in reversed(self._snapshots):
             index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
             if index >= 0 and address < mappings[index].end:
-                return self._in_mapping(address, mappings[index], modules[index])
+                return mappings[index], files[index]
+        return None
+
+    def _resolve(self, address: int) -> Frame:
+        found = self._find(address)
+        if found is not None:
+            return self._in_mapping(address, *found)
         return self._made(address) or Frame("", address, "", address)
 
-    def _in_mapping(self, address: int, mapping: Mapping, module: _Module | None) -> Frame:
+    def _in_mapping(self, address: int, mapping: Mapping, module: MappedFile | None) -> Frame:
         offset = address - mapping.start + mapping.offset
         if module is None:
             return self._made(address) or Frame("", offset, mapping.path or "[anon]", address)
         place = module.address_of(offset)
-        table = self._modules.table(module)
+        table = self._files.table(module)
         found = table.find(place) if place is not None and table is not None else None
         if found is None:
             return Frame("", offset if place is None else place, mapping.path, address)
@@ -285,7 +315,7 @@ class Processes:
     """
 
     def __init__(self) -> None:
-        self._modules = _Modules()
+        self._files = MappedFiles()
         self._room = Room(_PERF_MAPS_ROOM)
         self._processes: dict[int, _Process] = {}
         self._mappings = 0
@@ -293,11 +323,11 @@ class Processes:
     @property
     def given_up(self) -> dict[str, str]:
         """Files whose names are not known since reading them would take too much, with the reasons."""
-        return self._modules.given_up
+        return self._files.given_up
 
     def hurry(self, patience: Callable[[], float]) -> None:
         """Read files as long as this gives more than 0, the seconds that there are: all of them may be thousands."""
-        self._modules.patience = patience
+        self._files.patience = patience
 
     def see(self, pid: int) -> bool:
         """Take note of what a process has mapped by now; False if it has ended, or has no memory, as kernel threads."""
@@ -321,10 +351,17 @@ class Processes:
         self._mappings += process.size - before
         return frame
 
+    def with_source(self, pid: int, address: int, frame: Frame) -> tuple[Frame, ...]:
+        """The frame of an address with its source line, behind those of the calls that were inlined there.
+
+        Just the frame where the file has no debugging information, or none that is read within its limits.
+        """
+        return self._process(pid).with_source(address, frame)
+
     def _process(self, pid: int) -> _Process:
         process = self._processes.pop(pid, None)
         if process is None:
-            process = _Process(pid, self._modules, self._room)
+            process = _Process(pid, self._files, self._room)
             self._make_room(_MAX_PROCESSES - 1)
         self._processes[pid] = process
         return process

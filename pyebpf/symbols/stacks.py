@@ -68,6 +68,15 @@ class Symbols:
         """Frames of a stack in the kernel. `kernel.hidden` says why, if none has a name."""
         return resolve_stack(addresses, self.kernel.resolve)
 
-    def user_frames(self, pid: int, addresses: Sequence[int]) -> tuple[Frame, ...]:
-        """Frames of a stack in a process; from what was seen of it, if it has ended."""
-        return resolve_stack(addresses, lambda address: self.processes.resolve(pid, address))
+    def user_frames(self, pid: int, addresses: Sequence[int], *, source: bool = False) -> tuple[Frame, ...]:
+        """Frames of a stack in a process; from what was seen of it, if it has ended.
+
+        `source`: with their source lines, and with the calls that were inlined.
+        """
+        frames = resolve_stack(addresses, lambda address: self.processes.resolve(pid, address))
+        if not source:
+            return frames
+        found: list[Frame] = []
+        for index, frame in enumerate(frames):
+            found += self.processes.with_source(pid, frame.address - bool(index and frame.address), frame)
+        return tuple(found)

@@ -139,7 +139,7 @@ def test_threads_that_call_at_once_are_told_apart():
 
 
 def read_by_threads(threads: int) -> bool:
-    """Let threads read at once. Returns False if the kernel left one out, which it may (tests/kernel/test_missed.py)."""
+    """Let threads read at once; False if the kernel left one out, which it may (tests/kernel/test_missed.py)."""
     bpf, calls = reading()
     with pipes(threads) as made, bpf:
         started = [threading.Thread(target=os.read, args=(reader, 1000)) for reader, _ in made]

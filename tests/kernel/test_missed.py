@@ -1,4 +1,4 @@
-"""Events of many processes at once: each is counted, or counted as missed where a preempted program holds the processor.
+"""Events of many processes at once: each is counted, or counted as missed.
 
 A program that a tracepoint of system calls (since Linux 7.3) or a trampoline runs can be preempted on kernels that
 preempt tasks in the kernel. Until its task has the processor again the kernel leaves out the program's other events

@@ -312,15 +312,33 @@ def test_a_link_leads_to_a_view():
     """The fragment that a zoom and a search leave shows the same elsewhere; links and the reset button change it."""
     document = flame_graph(STACKS)
     *_, left = browsed(document, ("frame", "work"), ("id", "search"), answer="m+a|[k]&=#")
-    assert left["hash"] == "s=m%2Ba%7C%5Bk%5D%26%3D%23&z=3.7"
+    assert left["hash"] == f"s=m%2Ba%7C%5Bk%5D%26%3D%23&z={key('all', 'python3', 'main', 'work')}"
     (there,) = browsed(document, fragment="#" + left["hash"])
     assert {**there, "hash": ""} == {**left, "hash": ""}
     first, other, back, reset = browsed(
-        document, ("go", "#z=1.59"), ("go", ""), ("id", "reset"), fragment="#s=main&z=9.9"
+        document, ("go", f"#z={key('all', 'sh')}"), ("go", ""), ("id", "reset"), fragment="#s=main&z=99"
     )
     assert (first["matched"], set(first["shown"])) == ("matched: 95.2%", set(back["shown"]))
     assert set(other["shown"]) == {"all", "sh"}
     assert (back["matched"], back["reset"], reset["hash"]) == ("", False, "")
+
+
+def key(*names):
+    """FNV-1a of the names of a box and of those below it."""
+    found = 0x811C9DC5
+    for character in "".join(f"{name};" for name in names):
+        found = (found ^ ord(character)) * 0x1000193 & 0xFFFFFFFF
+    return f"{found:x}"
+
+
+def test_a_link_leads_to_the_same_function_in_a_later_picture():
+    """Its box has another place there, and another width; one that is not there is not zoomed to."""
+    grown = {stack: count * count for stack, count in STACKS.items()}
+    link = f"#z={key('all', 'python3', 'main', 'work')}"
+    early, late = (browsed(flame_graph(stacks), fragment=link)[0] for stacks in (STACKS, grown))
+    assert early["shown"]["work"] == late["shown"]["work"] == [10, 1180 - 0.4, "work"]
+    assert early["shown"]["sys_read_[k]"] != late["shown"]["sys_read_[k]"]
+    assert browsed(flame_graph({("sh",): 1}), fragment=link)[0]["reset"] is False
 
 
 def test_a_search_that_is_none():

@@ -485,7 +485,7 @@ def test_executables_that_never_end_take_no_memory_for_ever(tmp_path, monkeypatc
             place = next(m for m in module.read_mappings(victim.pid) if m.path == str(path))
             assert processes.resolve(victim.pid, place.start + 0x1010).name
             victim.stdin.close()
-        modules = processes._modules
+        modules = processes._files
         assert len(modules._known) <= 3
         assert len(modules._tables) == 1 or sum(modules._tables.values()) <= 4000
         assert processes._mappings <= 60 or len(processes._processes) == 1

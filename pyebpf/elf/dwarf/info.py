@@ -1,0 +1,266 @@
+"""`DebugInfo`: the source lines of an address, through the calls that were inlined there."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_right
+from struct import iter_unpack, unpack_from
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.elf.dwarf.constants import SHARED_REFERENCES, Attribute, Tag
+from pyebpf.elf.dwarf.inlined import functions, inlined_calls
+from pyebpf.elf.dwarf.lines import LineTable
+from pyebpf.elf.dwarf.sections import DebugSections
+from pyebpf.elf.dwarf.units import Units
+from pyebpf.errors import MalformedData
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyebpf.elf.dwarf.inlined import FunctionExtent, InlinedCall
+    from pyebpf.elf.dwarf.units import Header, Unit
+    from pyebpf.elf.headers import ElfHeaders
+
+#: From an inlined call to its function, to its declaration: so many steps lead to a name.
+_MAX_STEPS = 8
+#: Bytes of units and line tables that are kept, names, inlined calls of a unit, and parts of all units' code.
+_KEPT, _MAX_NAMES, _MAX_CALLS, _MAX_RANGES = 1 << 24, 1 << 14, 1 << 17, 1 << 18
+
+
+class SourceLine(NamedTuple):
+    """A line of an address: of the function `name`, which was inlined; "" is the function that the symbol names."""
+
+    name: str
+    file: str
+    line: int
+
+
+class DebugInfo:
+    """The debugging information of a file.
+
+    `shared` is the file that it shares entries and strings with (`.gnu_debugaltlink`), if there is one. Each question
+    costs the reading of a unit when it is the first to its unit. Raises MalformedData for garbled data, OverBudget
+    where it would take too much.
+    """
+
+    def __init__(self, elf: ElfHeaders, shared: ElfHeaders | None = None) -> None:
+        self.elf = elf
+        self._sections = DebugSections(elf)
+        self._shared = DebugInfo(shared) if shared is not None else None
+        self._units: Units | None = None
+        self._index: _Index | None = None
+        self._read: dict[Header, _ReadUnit] = {}
+        self._size = 0  # of those, as they were when they were last asked for
+        self._names: dict[int, str] = {}
+
+    def lines(self, address: int) -> tuple[SourceLine, ...]:
+        """The lines of an instruction, that of the innermost call first; none if nothing is known of the address."""
+        try:
+            return tuple(self._lines(address))
+        except (struct.error, IndexError, KeyError, ValueError) as error:
+            raise MalformedData(f"{self.elf.path}: its debugging information is garbled") from error
+
+    def limit(self, seconds: float, patience: Callable[[], float]) -> None:
+        """Give what is read from now on so many seconds of this thread, and as long as `patience` gives more than 0."""
+        budget = self.elf.budget
+        budget.seconds, budget.patience = seconds, patience
+        budget.start()
+        if self._shared is not None:
+            self._shared.limit(seconds, patience)
+
+    @property
+    def cost(self) -> int:
+        """About how many bytes are kept."""
+        shared = self._shared.cost if self._shared is not None else 0
+        return self._sections.cost + self._size + shared
+
+    def _all(self) -> Units:
+        if self._units is None:
+            self._units = Units(self._sections, self._shared._sections if self._shared is not None else None)
+        return self._units
+
+    def _lines(self, address: int) -> Iterator[SourceLine]:
+        if self._index is None:
+            self._index = _Index(self._all())
+        header = self._index.find(address)
+        if header is None:
+            return
+        read = self._unit(header)
+        if read.table is None:
+            return
+        file, line = read.table.find(address)
+        for call in reversed(read.calls(address)):
+            yield SourceLine(self._name(read.unit, call), file, line)
+            file, line = read.table.file(call.file), call.line
+        yield SourceLine("", file, line)
+
+    def _unit(self, header: Header) -> _ReadUnit:
+        read = self._read.pop(header, None)
+        if read is None:
+            read = _ReadUnit(self._all().read(header), self._sections)
+        self._size += read.grown()
+        self._read[header] = read
+        while self._size > _KEPT and len(self._read) > 1:
+            self._size -= self._read.pop(next(iter(self._read))).counted
+        return read
+
+    def _name(self, unit: Unit, call: InlinedCall) -> str:
+        if call.origin is None:
+            return ""
+        if call.origin[0] in SHARED_REFERENCES:
+            return self._shared.name_at(call.origin[1]) if self._shared is not None else ""
+        return self.name_at(unit.reference(call.origin))
+
+    def name_at(self, offset: int) -> str:
+        """The name of the function whose entry is at an offset of `.debug_info`: as symbols have it, if it is there."""
+        name = self._names.get(offset)
+        if name is None:
+            name = self._read_name(offset, _MAX_STEPS)
+            if len(self._names) >= _MAX_NAMES:
+                self._names.clear()
+            self._names[offset] = name
+        return name
+
+    def _read_name(self, offset: int, steps: int) -> str:
+        headers = self._all().headers
+        index = bisect_right(headers, offset, key=lambda header: header.offset) - 1
+        if index < 0 or offset >= headers[index].end or not steps:
+            return ""
+        unit = self._unit(headers[index]).unit
+        entry = unit.entry(offset - headers[index].offset)
+        if entry is None or entry.abbreviation.tag != Tag.SUBPROGRAM:
+            return ""
+        for attribute in (Attribute.LINKAGE_NAME, Attribute.MIPS_LINKAGE_NAME):
+            if name := unit.text(entry.values.get(attribute)):
+                return name
+        for attribute in (Attribute.ABSTRACT_ORIGIN, Attribute.SPECIFICATION):
+            value = entry.values.get(attribute)
+            if value is None:
+                continue
+            if value[0] in SHARED_REFERENCES:
+                name = self._shared.name_at(value[1]) if self._shared is not None else ""
+            else:
+                name = self._read_name(unit.reference(value), steps - 1)
+            if name:
+                return name
+        return unit.text(entry.values.get(Attribute.NAME))
+
+
+class _ReadUnit:
+    """A unit whose entries are in memory, with its functions and lines as they are asked for."""
+
+    def __init__(self, unit: Unit, sections: DebugSections) -> None:
+        self.unit = unit
+        self._sections = sections
+        self._table: LineTable | None = None
+        self._functions: list[FunctionExtent] | None = None
+        self._calls: dict[int, list[InlinedCall]] = {}
+        self.counted = 0
+
+    def grown(self) -> int:
+        """By how many bytes it has grown since it was asked for this."""
+        table = self._table.cost if self._table is not None else 0
+        calls = 150 * sum(map(len, self._calls.values()))
+        before, self.counted = self.counted, len(self.unit.data) + table + 100 * len(self._functions or ()) + calls
+        return self.counted - before
+
+    @property
+    def table(self) -> LineTable | None:
+        """Its lines; None if it has none."""
+        values = self.unit.root.values
+        if self._table is None and Attribute.STMT_LIST in values:
+            folder = self.unit.text(values.get(Attribute.COMP_DIR))
+            self._table = LineTable(self._sections, values[Attribute.STMT_LIST][1], folder)
+        return self._table
+
+    def calls(self, address: int) -> list[InlinedCall]:
+        """The inlined calls that an instruction is in, the outermost first."""
+        if self._functions is None:
+            self._functions = sorted(functions(self.unit))
+        index = bisect_right(self._functions, address, key=lambda function: function.low) - 1
+        if index < 0 or address >= self._functions[index].high:
+            return []
+        place = self._functions[index].place
+        if place not in self._calls:
+            if sum(map(len, self._calls.values())) > _MAX_CALLS:
+                self._calls.clear()
+            self._calls[place] = inlined_calls(self.unit, place)
+        found = [call for call in self._calls[place] if call.low <= address < call.high]
+        return sorted(found, key=lambda call: call.depth)
+
+
+class _Index:
+    """Which unit has an address: by `.debug_aranges`, and for units that are not in it by their own ranges."""
+
+    def __init__(self, units: Units) -> None:
+        self._units = units
+        self._ranges: list[tuple[int, int, Header]] = []
+        self._starts = array("Q")
+        by_offset = {header.offset: header for header in units.headers}
+        listed = set()
+        for offset, low, high in _address_ranges(units.sections):
+            if (header := by_offset.get(offset)) is not None:
+                listed.add(offset)
+                self._add(low, high, header)
+        self._rest = [header for header in units.headers if header.offset not in listed]
+        self._sort()
+
+    def find(self, address: int) -> Header | None:
+        """The unit that an address is in; None if none has it."""
+        header = self._find(address)
+        if header is None and self._rest:
+            for header in self._rest:
+                self._units.sections.elf.budget.clock()
+                unit = self._units.read(header, only_root=True)
+                for low, high in unit.ranges(unit.root.values):
+                    self._add(low, high, header)
+            self._rest = []
+            self._sort()
+            header = self._find(address)
+        return header
+
+    def _add(self, low: int, high: int, header: Header) -> None:
+        self._ranges.append((low, high, header))
+        self._units.sections.elf.budget.check(len(self._ranges), _MAX_RANGES, "parts of its code")
+
+    def _find(self, address: int) -> Header | None:
+        index = bisect_right(self._starts, address) - 1
+        # Of ranges in others the innermost counts: they are few, and lie next to each other.
+        for low, high, header in self._ranges[max(0, index - 8) : index + 1][::-1]:
+            if low <= address < high:
+                return header
+        return None
+
+    def _sort(self) -> None:
+        self._ranges.sort(key=lambda each: each[:2])
+        self._starts = array("Q", (low for low, _, _ in self._ranges))
+
+
+def _address_ranges(sections: DebugSections) -> Iterator[tuple[int, int, int]]:
+    """`.debug_aranges`, DWARF 5, section 6.1.2: the offset of a unit, and where a part of its code begins and ends."""
+    data = sections.whole(".debug_aranges")
+    order, place = sections.elf.byte_order, 0
+    while place + 12 <= len(data):
+        start = place
+        (length,) = unpack_from(order + "I", data, place)
+        word, size = "I", 4
+        place += 4
+        if length == 0xFFFF_FFFF:
+            (length,) = unpack_from(order + "Q", data, place)
+            word, size = "Q", 8
+            place += 8
+        end = place + length
+        _, offset = unpack_from(order + "H" + word, data, place)
+        address_size = data[place + 2 + size]
+        if end > len(data) or address_size not in (4, 8):
+            raise MalformedData(f"{sections.elf.path}: section .debug_aranges is garbled")
+        pair = 2 * address_size
+        # Pairs are aligned from the start of the set.
+        first = start + -(-(place + 4 + size - start) // pair) * pair
+        pairs = data[first : first + (end - first) // pair * pair] if end > first else b""
+        for low, size_ in iter_unpack(order + ("QQ" if address_size == 8 else "II"), pairs):
+            if low and size_:
+                yield offset, low, low + size_
+        sections.elf.budget.clock()
+        place = end
