@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
 
-#: Programs that the kernel lets call functions of its own: bpf_prog_type_to_kfunc_hook() knows them.
-_CALLERS = frozenset(
-    {ProgramType.TRACING, ProgramType.TRACEPOINT, ProgramType.PERF_EVENT, ProgramType.KPROBE, ProgramType.SYSCALL}
-)
+#: Programs that may call functions of the kernel's own for tracing: bpf_prog_type_to_kfunc_hook() knows them.
+_CALLERS = frozenset({ProgramType.TRACING})
+#: Those that may since Linux 6.12, which brought the function of this name, too.
+_LATER_CALLERS = frozenset({ProgramType.TRACEPOINT, ProgramType.PERF_EVENT})
+_SINCE = "kfunc:bpf_copy_from_user_str"
 
 
 def _arguments(s: Scope, node: ast.Call, count: int) -> Sequence[ast.Expression]:
@@ -68,7 +69,9 @@ def _allowed(s: Scope, node: ast.Call) -> Value:
 
 def may_call(s: Scope, name: str) -> bool:
     """Whether this probe's program may call a function of the kernel's own."""
-    return s.p.program_type in _CALLERS and s.p.target.has(f"kfunc:{name}")
+    kind, target = s.p.program_type, s.p.target
+    may = kind in _CALLERS or (kind in _LATER_CALLERS and target.has(_SINCE))
+    return may and target.has(f"kfunc:{name}")
 
 
 LIBRARY: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
