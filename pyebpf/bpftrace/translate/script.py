@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
+#: The greatest such setting: what a program holds of strings at once has to fit into a value of a per-CPU map.
+MAX_STRLEN = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +158,9 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
         str(given.get("missing_probes", "error")).lower(),
         _power_of_two(int(str(given.get("perf_rb_pages", 64)))),
     )
-    if not 1 <= found.max_strlen <= 1024:
+    if not 1 <= found.max_strlen <= MAX_STRLEN:
         raise program.source.error(
-            f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]
+            f"max_strlen = {found.max_strlen}: give 1 to {MAX_STRLEN} bytes", program.config or program.probes[0]
         )
     if found.missing_probes not in MISSING_PROBES:
         raise program.source.error(
