@@ -23,7 +23,8 @@ def lines(text: str) -> list[str]:
 
 def test_files_have_paths(tmp_path: Path) -> None:
     """Of the files that processes have open; one that is longer than asked for is cut at its beginning."""
-    needs("helper:d_path@tracing")
+    # Linux commit 3d06f34aa89e ("bpf: Allow bpf_d_path in bpf_iter program") (in v5.12).
+    needs("helper:d_path@tracing", "kernel:5.12")
     path = tmp_path / "a file with a name"
     with path.open("w") as file:
         mine = f"ctx.task.tgid == {os.getpid()} && ctx.fd == {file.fileno()}"
@@ -88,10 +89,27 @@ def test_an_address_of_a_map_leads_to_the_kernels_own_struct() -> None:
 
 
 def test_numbers_of_the_kernels_enums_have_names() -> None:
-    """By a cast, as a member of a struct, and as a field of a tracepoint."""
+    """By a cast; as numbers they are numbers."""
     assert lines('BEGIN { print((enum pid_type)1); printf("%d\\n", (enum pid_type)1); }')[:2] == ["PIDTYPE_TGID", "1"]
-    script = "tracepoint:skb:kfree_skb { @[args.reason] = count(); }"
-    assert Script(script).specs().programs
+
+
+def test_a_field_of_a_tracepoint_that_is_an_enum_has_names() -> None:
+    """As the record says its type: the reason for which a packet is dropped."""
+    needs("kernel:5.17")
+    script = Script(
+        f'tracepoint:skb:kfree_skb /pid == {os.getpid()}/ {{ printf("%d %s\\n", args.reason, args.reason); }}'
+    )
+    ended = False
+
+    def attached(_: int) -> None:
+        nonlocal ended
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"nobody is there", ("127.0.0.1", 9))
+        ended = True
+
+    number, name = "".join(script.output(lambda: ended, attached=attached)).split()[:2]
+    assert number.isdecimal()
+    assert name.startswith("SKB_") or name == "NOT_SPECIFIED"
 
 
 def test_a_struct_of_the_kernel_is_printed_whole() -> None:
