@@ -143,6 +143,7 @@ def test_structs_lead_to_others_of_their_kind() -> None:
         ("$n = $s.n; print(($n.c, $n == $s.n, ($n, 1)));", "(7, true, ({ .c = 7, .d = 9 }, 1))\n"),
         ('printf("%s|%d\\n", $s.n, $s.k);', "{ .c = 7, .d = 9 }|2\n"),
         ("print((sizeof(*$s), sizeof($s.n), sizeof($s)));", "(20, 8, 8)\n"),
+        ("$t = ((int32)1, (uint16[4])(uint64)5); print(sizeof($t));", "12\n"),
     ],
 )
 def test_a_whole_struct_is_a_record_of_its_members(statements: str, text: str) -> None:

@@ -124,6 +124,8 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
 
 def _layout(type_: ValueType) -> tuple[int, int]:
     """Size and alignment of a type as C lays it out: in maps and events numbers take more."""
+    if isinstance(type_, Array):
+        return natural(type_).size, _layout(type_.element)[1]
     if not isinstance(type_, Tuple | Record):
         size = (type_.least if isinstance(type_, Number) else 0) or natural(type_).size
         return size, 1 if isinstance(type_, String) else min(size & -size, 8) or 1
