@@ -110,13 +110,8 @@ def user_frames(bpf: BPF, number: int, pid: int, source: str | None) -> tuple[Fr
 
 
 def with_lines(frames: tuple[Frame, ...], source: str | None) -> tuple[Frame, ...]:
-    """Frames whose names end in file and line, as those of Python's functions do, if `--source` asks for lines."""
-    if source != LINES:
-        return frames
-    return tuple(
-        frame._replace(name=f"{frame.name}:{frame.source}") if frame.name and frame.source else frame
-        for frame in frames
-    )
+    """Frames with their lines, if `--source` asks for these."""
+    return tuple(frame.with_line() for frame in frames) if source == LINES else frames
 
 
 class ThreadWalk:

@@ -127,9 +127,11 @@ def test_a_program_without_debugging_information(process, program, tmp_path):
 )
 def test_the_option(what, expected, process, program):
     """`--source` of stackcount: seven calls by one stack."""
-    with running("stackcount", "--json", "--source", what, "-p", str(process.pid), f"{program}:probed") as command:
+    # One that ends by itself reads all names, however slow the machine.
+    options = ("--json", "--source", what, "--duration", "3", "-p", str(process.pid))
+    with running("stackcount", *options, f"{program}:probed") as command:
         process.tell("s")
-        command.stop()
+        command.wait()
     (stack,) = [json.loads(line) for line in command.out.splitlines()]
     assert stack["count"] == 7
     assert [each for each in stack["user"] if not each.startswith(SOMETIMES)][:5] == expected
