@@ -12,7 +12,7 @@ A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.bpftrace.includes import Files
+    from pyebpf.bpftrace.packets import Captures
+    from pyebpf.bpftrace.translate.user_memory import UserVariable
+    from pyebpf.events import PerfBuffer
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
     from pyebpf.symbols.frame import Frame
@@ -67,6 +70,7 @@ class Script(BPF):
         self._script.script.unsafe = unsafe
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
+        self._script.script.user_variable = _user_variable
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's `exit()` gave.
@@ -127,8 +131,10 @@ class Script(BPF):
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
         goes_on = bool(self._script.attached or self._script.signals) and not benchmarks
+        captured = _Captured()
         try:
             self.load()
+            captured = self._captured()
             self._begin()
             for each in self._script.begins:
                 each.program.test_run()
@@ -149,6 +155,7 @@ class Script(BPF):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
                 records = self._script.script.events.poll(left)
                 self._answer_signals()
+                captured.write()
                 yield from printer.texts(self._script.script.events, records)
                 if 0 < len(records) < _MANY and printer.status is None:
                     time.sleep(_REST)
@@ -158,6 +165,7 @@ class Script(BPF):
             else:
                 self._script.script.events.poll(0.0)  # what came after exit() is not wanted
             self.detach()
+            captured.write()
             self._script.script.events.poll(0.0)
             for each in self._script.ends:
                 each.program.test_run()
@@ -170,7 +178,19 @@ class Script(BPF):
                 yield printer.maps()
             self.last_dropped = dict(self.dropped)
         finally:
+            captured.close()
             self.close()
+
+    def _captured(self) -> _Captured:
+        """The packets that probes copy, if any do."""
+        packets, pages = self._script.script.packets, self._script.script.settings.perf_rb_pages
+        if not packets.files:
+            return _Captured()
+        from pyebpf.bpftrace.packets import Captures
+        from pyebpf.events import PerfBuffer
+
+        files = Captures(packets.files, _booted(), _new_file)
+        return _Captured(PerfBuffer(self.loaded_map(packets.map_name), pages=pages), files)
 
     @property
     def checks_lookups(self) -> bool:
@@ -233,6 +253,24 @@ class Script(BPF):
         return made
 
 
+class _Captured:
+    """The packets that probes copy on their way to their files; without a buffer there are none."""
+
+    def __init__(self, buffer: PerfBuffer | None = None, files: Captures | None = None) -> None:
+        self._buffer, self._files = buffer, files
+
+    def write(self) -> None:
+        """Write those that are there."""
+        if self._buffer is not None and self._files is not None:
+            self._files.write(self._buffer.poll(0.0))
+
+    def close(self) -> None:
+        """Close the buffer and the files."""
+        if self._buffer is not None and self._files is not None:
+            self._buffer.close()
+            self._files.close()
+
+
 class _Tables(dict[str, Any]):
     """The maps of a script by name, found when they are asked for: types are known once it is compiled."""
 
@@ -252,8 +290,10 @@ class _Names:
 
     def __init__(self, script: Script) -> None:
         self._script = script
+        #: Names of numbers by the kernel's enums, as they are asked for.
+        self._enums: dict[str, dict[int, str]] = {}
         #: When the machine started: asked once, so that times differ by what lies between them.
-        self._started = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        self._started = _booted()
 
     def kernel_stack(self, number: int, limit: int, mode: str) -> str:
         frames = self._script.stacks.kernel(number, tracer=True)
@@ -289,10 +329,33 @@ class _Names:
     def number_name(self, kind: str, number: int) -> str:
         return _number_name(kind, number)
 
+    def enumerator(self, enum: str, number: int) -> str:
+        from pyebpf.btf import Enum, Enum64, Kind
+        from pyebpf.runtime.host import kernel_btf
+
+        if enum not in self._enums:
+            btf = kernel_btf()
+            found = [btf.type_by_id(each) for each in btf.find(enum, (Kind.ENUM, Kind.ENUM64))]
+            self._enums[enum] = {
+                each.value: each.name for node in found if isinstance(node, Enum | Enum64) for each in node.enumerators
+            }
+        return self._enums[enum].get(number, str(number))
+
+    def gfp_flags(self, flags: int) -> str:
+        from pyebpf.bpftrace.gfp_flags import words
+        from pyebpf.runtime.host import kernel_btf
+
+        return words(flags, lambda name: kernel_btf().find_enumerator(f"___GFP_{name}_BIT"))
+
     def time(self, layout: str, nanoseconds: int) -> str:
         seconds, rest = divmod(self._started + nanoseconds, 10**9)
         layout = layout.replace("%f", f"{rest // 1000:06}")
         return time.strftime(layout, time.localtime(seconds))
+
+
+def _booted() -> int:
+    """When the machine was started, in nanoseconds since the epoch."""
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _symbol(frame: Frame) -> str:
@@ -339,6 +402,27 @@ def _cgroup_id(path: str) -> int:
     return Path(path).stat().st_ino
 
 
+def _user_variable(binary: str, function: str, name: str, pid: int) -> UserVariable:
+    """A symbol of a program or a library, and the place of a probe at one of its functions. Raises NotFound."""
+    from pyebpf.bpftrace.translate.user_memory import UserVariable
+    from pyebpf.errors import NotFound, closest
+    from pyebpf.kernel.roots import split_root
+    from pyebpf.symbols.debug import include_debug_symbols
+    from pyebpf.symbols.libraries import find_binary
+    from pyebpf.symbols.user_functions import find_functions, open_binary
+
+    elf = open_binary(find_binary(binary, pid=pid))
+    found = elf.find(name)
+    if not found:
+        include_debug_symbols(elf, root=split_root(elf.path)[0])
+        found = elf.find(name)
+    if not found:
+        raise NotFound(f"{binary} has no symbol {name}{closest(name, (each.name for each in elf.symbols()))}")
+    places = find_functions(elf, (function,), binary=binary).places if function else ()
+    probe = elf.address_of(places[0].offset) if len(places) == 1 else None
+    return UserVariable(found[0].value, found[0].size, probe, elf.type == "ET_DYN")
+
+
 def _complain(text: str) -> None:
     import sys
 
@@ -362,6 +446,17 @@ def _included(path: str, file: str) -> tuple[str, str] | None:
         except OSError:
             continue
     return None
+
+
+def _new_file(path: str) -> IO[bytes]:
+    from pathlib import Path
+
+    from pyebpf.errors import InvalidValue
+
+    try:
+        return Path(path).open("wb")
+    except OSError as error:
+        raise InvalidValue(f"{path}: {error.strerror}") from None
 
 
 def _cat(path: str, limit: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, ValueType as Register
-from pyebpf.dataclass import dataclass, field
+from pyebpf.dataclass import dataclass, field, replace
 from pyebpf.maps.ringbuf import NO_ROOM, ByteRing
 from pyebpf.types import U64, TupleType
 from pyebpf.uapi.helper_ids import RINGBUF_RESERVE, RINGBUF_SUBMIT
@@ -33,7 +33,7 @@ class Action:
     """Something that user space does: `kind` is the function's name, `types` are those of the record's values.
 
     `format` is printf's, `map` the name of the map that it is about, `text` a layout of a time; `numbers` are known
-    when the script is compiled.
+    when the script is compiled. `trace` are lines that follow a complaint.
     """
 
     kind: str
@@ -42,6 +42,7 @@ class Action:
     map: str = ""
     text: str = ""
     numbers: tuple[int, ...] = ()
+    trace: str = ""
     layout: TupleType = field(compare=False, default=None)  # type: ignore[assignment]  # given by `Events`
 
     def values(self, record: bytes) -> tuple[object, ...]:
@@ -64,9 +65,7 @@ class Events(ByteRing):
         if number is None:
             number = self._numbers[action] = len(self.actions)
             layout = TupleType([U64, *(each.storage for each in action.types)])
-            self.actions.append(
-                Action(action.kind, action.types, action.format, action.map, action.text, action.numbers, layout)
-            )
+            self.actions.append(replace(action, layout=layout))
         layout = self.actions[number].layout
         operands = (number, *(each.operand(p) for each in values))
         b = p.b

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyebpf.types import TupleType
 
 _SPECIFIER = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?(?P<length>[hlLjzt]*)(?P<kind>rx|rh|r|[diouxXcspn%])"
+    r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?(?P<length>[hlLjzt]*)"
+    r"(?P<kind>gr|rx|rh|r|[diouxXcspn%])"
 )
 #: Bits of an integer by C's length modifier: without one it is an int. All others are words.
 _BITS = {"hh": 8, "h": 16, "": 32}
@@ -54,6 +55,8 @@ class Specifier:
         if self.kind in ("r", "rx", "rh"):
             return self._padded(Buffer.hexadecimal(value, ascii_kept=self.kind == "r", escaped=self.kind != "rh"))
         assert isinstance(value, int)
+        if self.kind == "gr":
+            return self._padded(names.gfp_flags(value & ((1 << _WORD) - 1)))
         return self._number(value)
 
     def python(self, type_: ValueType, name: str) -> tuple[str, str] | None:

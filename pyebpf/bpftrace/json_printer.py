@@ -58,14 +58,18 @@ def plain(type_: ValueType, value: Any, names: Names) -> str:
 
 
 def _key(type_: ValueType, value: Any, names: Names) -> str:
-    """A key as text; the parts of a tuple have commas and no spaces between them."""
+    """A key as text; the parts of a tuple and of a record have commas and no spaces between them."""
     if isinstance(type_, Tuple):
-        texts = [
-            f"({_key(part, each, names)})" if isinstance(part, Tuple) else part.text(each, names)
-            for part, each in zip(type_.parts, value, strict=True)
-        ]
-        return ",".join(texts)
+        return ",".join([_part(part, each, names) for part, each in zip(type_.parts, value, strict=True)])
+    if isinstance(type_, Record):
+        parts = zip(type_.names, type_.parts, value, strict=True)
+        return f"{{{','.join([f'.{name}={_part(part, each, names)}' for name, part, each in parts])}}}"
     return type_.text(value, names)
+
+
+def _part(type_: ValueType, value: Any, names: Names) -> str:
+    found = _key(type_, value, names)
+    return f"({found})" if isinstance(type_, Tuple) else found
 
 
 def _histogram(counts: Sequence[int], type_: Aggregate, divisor: int) -> str:

@@ -35,12 +35,20 @@ class _Part(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """The macro whose body is copied: its arguments by parameter, the number of the place, and those it is within."""
+    """The macro whose body is copied: its arguments by parameter, the number of the place, and those it is within.
+
+    `places` are the calls that lead here, the innermost first.
+    """
 
     macro: ast.Macro
     arguments: Mapping[str, _Part]
     number: int
     chain: tuple[str, ...]
+    places: tuple[ast.Expression, ...]
+
+
+#: Functions that tell their place at run time, and those of the macros' calls.
+_TELL_PLACES = ("errorf", "warnf")
 
 
 def expand(program: ast.Program, is_function: Callable[[str], bool]) -> ast.Program:
@@ -85,6 +93,8 @@ class _Expansion:
             self._count(1, node)
         size, height = 1, 0
         changed: dict[str, object] = {}
+        if frame is not None and isinstance(node, ast.Call) and node.name in _TELL_PLACES:
+            changed["places"] = frame.places
         for each in fields(node):
             value = getattr(node, each.name)
             if isinstance(value, ast.Node):
@@ -164,7 +174,9 @@ class _Expansion:
             raise self._source.error(f"{name} is the name of a member here: call the macro with one", node)
         return [at.name, *reversed(found)]
 
-    def _call(self, node: ast.Node, name: str, arguments: Sequence[ast.Expression], frame: _Frame | None) -> _Part:
+    def _call(
+        self, node: ast.Expression, name: str, arguments: Sequence[ast.Expression], frame: _Frame | None
+    ) -> _Part:
         given = [self.copy(each, frame) for each in arguments]
         macro = self._chosen(node, name, given)
         chain = frame.chain if frame is not None else ()
@@ -174,7 +186,8 @@ class _Expansion:
             raise self._source.error(f"macros call each other more than {MAX_CHAIN} deep: call fewer", node)
         self._places += 1
         by_name = {_key(parameter): part for parameter, part in zip(macro.parameters, given, strict=True)}
-        inner = _Frame(macro, by_name, self._places, (*chain, name))
+        places = (node, *(() if frame is None else frame.places))
+        inner = _Frame(macro, by_name, self._places, (*chain, name), places)
         return self.copy(macro.body, inner)
 
     def _chosen(self, node: ast.Node, name: str, given: Sequence[_Part]) -> ast.Macro:

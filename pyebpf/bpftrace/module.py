@@ -102,6 +102,8 @@ class ScriptModule:
             with room():
                 self._infer(target)
                 module.maps[:] = [*maps.tables(), self.script.events]
+                if self.script.packets.files:
+                    module.maps.append(self.script.packets)
                 self.script.unreachable.clear()  # types that were not known yet led elsewhere
                 spec = link()
             if not maps.changed:

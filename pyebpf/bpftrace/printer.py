@@ -103,7 +103,8 @@ class Printer:
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         if self.warns or not action.text.endswith(": WARNING: "):
-            self._complain(f"{action.text}{self._do_printf(action, values)}".rstrip("\n"))
+            text = f"{action.text}{self._do_printf(action, values)}".rstrip("\n")
+            self._complain(f"{text}{action.trace}")
         return ""
 
     def _do_warn(self, action: Action, values: tuple[Any, ...]) -> str:

@@ -42,6 +42,12 @@ class Names(Protocol):
     def number_name(self, kind: str, number: int) -> str:
         """The name of an error, a signal or a system call, by the function that asks for it."""
 
+    def enumerator(self, enum: str, number: int) -> str:
+        """The name of a number in one of the kernel's enums; the number where it has none."""
+
+    def gfp_flags(self, flags: int) -> str:
+        """Flags of an allocation in words."""
+
     def time(self, layout: str, nanoseconds: int) -> str:
         """A time of the boot clock, as strftime(3) lays it out."""
 
@@ -66,13 +72,16 @@ class ValueType:
 class Number(ValueType):
     """An integer of `size` bytes, 64 bits wherever it is kept.
 
-    One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants.
+    One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants,
+    `enum` is the name of one of the kernel's. `least` are the bytes that literals take; 0 for what others made, too.
     """
 
     signed: bool = True
     flexible: bool = False
     size: int = 8
     names: tuple[tuple[int, str], ...] = ()
+    enum: str = ""
+    least: int = 0
 
     name: ClassVar[str] = "an integer"
 
@@ -80,10 +89,13 @@ class Number(ValueType):
     def storage(self) -> Type:
         return S64 if self.signed else U64
 
-    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+    def text(self, value: object, names: Names) -> str:
         for number, name in self.names:
             if number == value:
                 return name
+        if self.enum:
+            assert isinstance(value, int)
+            return names.enumerator(self.enum, value)
         return str(value)
 
 

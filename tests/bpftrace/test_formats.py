@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from hypothesis import given, settings, strategies as st
 
 from pyebpf.bpftrace.formats import Format, Specifier, parse_format, texts_of_records
+from pyebpf.bpftrace.gfp_flags import words
 from pyebpf.bpftrace.value_types import Boolean, Number, String
 from pyebpf.output.escape import escaped
 from pyebpf.types import U64, TupleType
@@ -54,3 +55,14 @@ def test_what_python_has_no_specifier_for_is_left_to_one_at_a_time():
     """A boolean as text."""
     layout = TupleType([U64, Boolean().storage])
     assert texts_of_records(Format(("", ""), (Specifier("s"),)), [Boolean()], layout) is None
+
+
+def test_flags_of_allocations_have_names():
+    """Those of many bits first; what has no name, or none on this kernel, is a number."""
+    bits = {"DMA": 0, "IO": 6, "FS": 7, "DIRECT_RECLAIM": 10, "KSWAPD_RECLAIM": 11, "COMP": 18}
+    names = SimpleNamespace(gfp_flags=lambda flags: words(flags, bits.get))
+    found = parse_format("%gr %gr %gr %8gr|%gr").apply(
+        (0xCC0, 0x40CC1, 1 << 63, 0, 0x440), [Number(signed=False)] * 5, names
+    )
+    assert found == "GFP_KERNEL GFP_KERNEL|GFP_DMA|__GFP_COMP 0x8000000000000000        0|__GFP_IO|__GFP_DIRECT_RECLAIM"
+    assert words(0xCC0, lambda _: None) == "0xcc0"

@@ -58,3 +58,10 @@ def test_the_mode_of_the_processor() -> None:
     """BEGIN and probes of processes are theirs, those of the kernel are not."""
     text = "BEGIN, END { print(usermode); } tracepoint:syscalls:sys_enter_openat { print(usermode()); }"
     assert printed(text, lambda kernel: kernel.tracepoint("syscalls:sys_enter_openat")) == "1\n0\n1\n"
+
+
+def test_a_map_has_an_address() -> None:
+    """Another one than another map has."""
+    assert printed("BEGIN { @a = 5; @b[1] = count(); print((&@a != 0, &@a == &@b)); clear(@a); clear(@b); }") == (
+        "(true, false)\n"
+    )

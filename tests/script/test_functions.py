@@ -34,6 +34,12 @@ from tests.support.scripts import printed
         ('(getopt("flag"), getopt("off", true), getopt("absent"))', "(true, false, false)"),
         ('(getopt("absent", 7), getopt("absent", "x", "what it is"), $1, $#)', "(7, x, 3, 1)"),
         ("comptime (2 * 3)", "6"),
+        (
+            "(sizeof(1), sizeof(127), sizeof(128), sizeof(40000), sizeof(-129), sizeof(3000000000))",
+            "(1, 1, 2, 4, 2, 8)",
+        ),
+        ("{ $x = 1; $y = 1; $y = 300; (sizeof($x), sizeof($y), sizeof(1 + 1), sizeof($x + 1)) }", "(1, 2, 1, 8)"),
+        ('{ $a = ((int8)-100, "abcdef", 3, (int32)1, (int64)-10, (int16)-555); sizeof($a) }', "32"),
         ('{ $x = 3; if ($x > 2) { "more" } else { "less" } }', "more"),
     ],
 )
@@ -66,7 +72,7 @@ def test_an_entry_is_found_with_its_value() -> None:
 def test_what_is_known_is_decided_when_the_script_is_compiled() -> None:
     """The other block may hold what would be wrong here."""
     text = printed(
-        "macro shown(v) { if comptime is_str(v) { v } else if comptime (sizeof(v) == 8 && is_integer(v)) { v + 1 } "
+        "macro shown(v) { if comptime is_str(v) { v } else if comptime (sizeof(v) == 1 && is_integer(v)) { v + 1 } "
         'else { fail("no %s", "way"); 0 } } BEGIN { print((shown("x"), shown(4))); if (0) { fail("never"); } '
         'static_assert(1 < 2, "never"); }'
     )
@@ -103,6 +109,7 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
         ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: give a number"),
         ("BEGIN { print(comptime nsecs); }", "comptime nsecs", "this is not known when the script is compiled"),
         ('BEGIN { fail("bad %d", 7); }', 'fail("bad %d", 7)', "bad 7"),
+        ('BEGIN { fail("no %s", "way"); }', 'fail("no %s", "way")', "no way"),
         ('BEGIN { static_assert(1 > 2, "no"); }', 'static_assert(1 > 2, "no")', "no"),
         ('BEGIN { static_assert(nsecs > 2, "no"); }', "nsecs > 2", "write assert()"),
         ("BEGIN { find(@x, 1, 2); @x[1] = 1; }", "find(@x, 1, 2)", "find() takes a map, a key and a variable"),

@@ -81,3 +81,13 @@ def test_commands_files_and_times_say_what_they_are() -> None:
     )
     assert [json.loads(line)["type"] for line in found] == ["syscall", "cat", "time", "value"]
     assert json.loads(found[0])["data"] == "hi\n"
+
+
+def test_records_and_tuples_as_keys() -> None:
+    """Their parts have commas and no spaces between them."""
+    found = lines('BEGIN { @x[(a=1, b=(2, 3))] = 1; @y[1, (c="x", d=2)] = 4; @z[(1, 2), 3] = 5; }')
+    assert [json.loads(line)["data"] for line in found] == [
+        {"@x": {"{.a=1,.b=(2,3)}": 1}},
+        {"@y": {"1,{.c=x,.d=2}": 4}},
+        {"@z": {"(1,2),3": 5}},
+    ]

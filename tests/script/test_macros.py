@@ -94,3 +94,15 @@ def test_deep_macros_are_cut_off(count: int, body: str, message: str) -> None:
     chain = " ".join(f"macro m{n}(v) {{ m{n - 1}(v) {body} }}" for n in range(1, count))
     with pytest.raises(CompileError, match=message):
         Script(f"macro m0(v) {{ v }} {chain} BEGIN {{ print(m{count - 1}(1)); }}")
+
+
+def test_a_complaint_in_a_macro_tells_the_calls_that_led_there(capsys: pytest.CaptureFixture[str]) -> None:
+    """The innermost first, each with its line, as bpftrace has them."""
+    text = 'macro bad() { errorf("no"); }\nmacro worse() { bad(); }\nBEGIN { worse(); warnf("w"); }'
+    assert printed(text) == ""
+    assert capsys.readouterr().err == (
+        "<script>:1:15-27: ERROR: no\n"
+        "<script>:2:17-22: ERROR: expanded from\nmacro worse() { bad(); }\n                ~~~~~\n"
+        '<script>:3:9-16: ERROR: expanded from\nBEGIN { worse(); warnf("w"); }\n        ~~~~~~~\n'
+        "<script>:3:18-28: WARNING: w\n"
+    )

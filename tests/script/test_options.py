@@ -198,3 +198,13 @@ def test_times_differ_by_what_lies_between_them() -> None:
     text = printed(f'BEGIN {{ printf("%s %s %s", {times}); }}')
     later, middle, first = map(int, text.split())
     assert (later - middle, middle - first) == (123, 5000)
+
+
+def test_strings_may_be_long() -> None:
+    """Up to 16384 bytes."""
+    long = "x" * 9000
+    assert printed(
+        "config = { max_strlen = 9999 } BEGIN { @s = str($1); print(@s); clear(@s); }", arguments=[long]
+    ) == (f"@s: {long}\n")
+    with pytest.raises(CompileError, match="max_strlen = 16385: give 1 to 16384 bytes"):
+        Script("config = { max_strlen = 16385 } BEGIN { }").compile(FakeTarget())

@@ -132,3 +132,37 @@ def test_structs_lead_to_others_of_their_kind() -> None:
         events,
     )
     assert text == "7 9 1 2436\n0\n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "text"),
+    [
+        ("print(*$s);", "{ .a = 3, .b = -2, .n = { .c = 7, .d = 9 }, .name = abc, .k = TWO }\n"),
+        ("@x = *$s; print(@x.n.d); print(@x.n); clear(@x);", "9\n{ .c = 7, .d = 9 }\n"),
+        ("@y[$s.n] = 5; print(@y); clear(@y);", "@y[{ .c = 7, .d = 9 }]: 5\n"),
+        ("$n = $s.n; print(($n.c, $n == $s.n, ($n, 1)));", "(7, true, ({ .c = 7, .d = 9 }, 1))\n"),
+        ('printf("%s|%d\\n", $s.n, $s.k);', "{ .c = 7, .d = 9 }|2\n"),
+        ("print((sizeof(*$s), sizeof($s.n), sizeof($s)));", "(20, 8, 8)\n"),
+        ("$t = ((int32)1, (uint16[4])(uint64)5); print(sizeof($t));", "12\n"),
+    ],
+)
+def test_a_whole_struct_is_a_record_of_its_members(statements: str, text: str) -> None:
+    """Printed, kept in maps and variables, as a key: always a copy."""
+    script = (
+        "enum kind { ONE = 1, TWO = 2 }; struct inner { int c; int d; }; "
+        "struct outer { int a : 4; int b : 4; struct inner n; char name[4]; enum kind k; }; "
+        f"{OPEN} {{ $s = (struct outer *)args.filename; {statements} }}"
+    )
+    data = pack("<B3xii4siI", 0xE3, 7, 9, b"abc", 2, 0)
+    assert (
+        at_memory(data, script.replace(" struct { uint8 pad; };", " int pad_ : 1;")).replace(", .pad_ = 0", "") == text
+    )
+
+
+def test_a_large_struct_is_not_kept_whole() -> None:
+    """A variable has its address; elsewhere the error says what to write."""
+    members = " ".join([f"uint64 m{number};" for number in range(49)])
+    text = f"struct big {{ {members} }}; {OPEN} {{ $b = *(struct big *)args.filename; print($b.m1); }}"
+    assert at_memory(pack("<49Q", *range(49)), text) == "1\n"
+    with pytest.raises(CompileError, match="a struct big in user memory is not kept whole: write the members"):
+        Script(text.replace("print($b.m1)", "print(*(struct big *)args.filename)")).compile(FakeTarget())

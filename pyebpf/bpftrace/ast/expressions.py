@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from pyebpf.bpftrace.ast.base import Expression, Node, Type
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, field
 
 TypeKeyword: TypeAlias = 'Literal["", "struct", "union", "enum"]'
 
@@ -169,10 +169,14 @@ class Index(Expression):
 
 @dataclass(frozen=True, slots=True, guarded=False)
 class Call(Expression):
-    """A call of a function or a macro. An argument may be a `TypeOf`."""
+    """A call of a function or a macro. An argument may be a `TypeOf`.
+
+    `places` are the calls of macros by which it came where it is, the innermost first.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
+    places: tuple[Expression, ...] = field(compare=False, repr=False, default=())
 
 
 # Types, and expressions with types

@@ -1,15 +1,17 @@
-"""`&$variable`: a variable stands in memory then, and `*` of its address reads it as it is."""
+"""`&$variable`: a variable stands in memory then, and `*` of its address reads it as it is. `&@map`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate.values import Reference, Unknown, read_stored
+from pyebpf.bpftrace.translate.values import Reference, Unknown, kernel_target, read_stored
 from pyebpf.bpftrace.value_types import Number, String
 from pyebpf.builder.values.kernel_objects import as_number
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space, probe_read
+from pyebpf.compiler.ir import Op
+from pyebpf.errors import NotFound
 from pyebpf.types import INTEGERS, CharFactory
 
 if TYPE_CHECKING:
@@ -20,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def address_of(s: Scope, node: ast.AddressOf) -> Value:
-    """The address of a variable."""
+    """The address of a variable, or of a map."""
     target = node.target
-    if not isinstance(target, ast.Variable):
-        raise s.error("the address of a map is not supported yet: pass the map itself", node)
+    if isinstance(target, ast.Map):
+        return _map(s, target)
     type_ = s.storage.type_of(target.name)
     s.variables.note_address(target.name)
     if type_ is None:
@@ -33,6 +35,20 @@ def address_of(s: Scope, node: ast.AddressOf) -> Value:
     if address is None:
         return Unknown(s.p)
     return Reference(as_number(s.p, address), _target(type_), Space.KERNEL, type_)
+
+
+def _map(s: Scope, node: ast.Map) -> Value:
+    """The address of a map: of the kernel's own struct bpf_map."""
+    table = s.script.maps.table(node)
+    if table is None:
+        return Unknown(s.p)
+    p = s.p
+    pointer = p.b.emit(Op.MAP, symbol=p.use_map(table.spec))
+    try:
+        target = kernel_target(p.target.type_named("struct bpf_map"))
+    except NotFound:
+        target = None
+    return Reference(as_number(p, pointer), target, Space.KERNEL)
 
 
 def _target(type_: ValueType) -> IntType | CharFactory | None:

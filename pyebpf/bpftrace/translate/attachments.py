@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
+from pyebpf.bpftrace.translate.trusted import takes_objects
 from pyebpf.builder.context import ProgramContext
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, closest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.attach import DecoratorMethods
     from pyebpf.bpftrace.ast import AttachPoint
     from pyebpf.bpftrace.source import Source
-    from pyebpf.module.body import Body
+    from pyebpf.bpftrace.translate.body import ProbeBody
     from pyebpf.module.probe import AnyProbe
 
 #: The signal that a script may have a probe for.
@@ -66,12 +67,14 @@ def plain(event: str) -> bool:
     return event in ("BEGIN", "END", "begin", "end")
 
 
-def request(module: DecoratorMethods, source: Source, point: AttachPoint, body: Body, pid: int | None) -> AnyProbe:
+def request(module: DecoratorMethods, source: Source, point: AttachPoint, body: ProbeBody, pid: int | None) -> AnyProbe:
     """Ask for a body at an attach point. Raises CompileError for one that is not supported, or not right."""
     found = _PROVIDERS.get(point.provider)
     if found is None:
         instead = _INSTEAD.get(point.provider, f"the providers are {', '.join(_PROVIDERS)}")
         raise source.error(f"{point.provider} is not supported yet: {instead}", point)
+    if point.provider == "rawtracepoint" and takes_objects((body.probe, *body.script.functions.values())):
+        found = _typed_tracepoint
     decorator = found(module, source, point, pid)
     made: AnyProbe = decorator(body)
     return made
@@ -182,6 +185,11 @@ def _tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None
 
 def _raw_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
     return module.raw_tracepoint(point.function)
+
+
+def _typed_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
+    """A raw tracepoint whose arguments the verifier knows."""
+    return module.btf_tracepoint(point.function)
 
 
 def _kprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature

@@ -17,6 +17,7 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
     from pyebpf.bpftrace.translate.script import Script
+    from pyebpf.bpftrace.translate.script_functions import Frame
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
     from pyebpf.compiler import ir
@@ -48,6 +49,8 @@ class Scope:
         self.variables = p.analysis(Variables)
         self.storage = Storage(p, self.variables)
         self.loops: list[Loop] = []
+        #: Functions of the script that are being built, each in the one before.
+        self.frames: list[Frame] = []
         #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
         self.map_loops: list[ForEachLoop] = []
         self.bound: dict[str, tuple[Stored, ...]] = {}

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach import registers
 from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
-from pyebpf.attach.tracepoints import Tracepoint
+from pyebpf.attach.tracepoints import BareTracepoint, Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
 from pyebpf.bpftrace.translate.comm import comm
+from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Group,
@@ -49,7 +50,7 @@ from pyebpf.uapi.helper_ids import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
@@ -73,7 +74,7 @@ def builtin(s: Scope, node: ast.Identifier) -> Value | None:
     if name == "ctx":
         return Reference(as_number(s.p, s.p.context), None, Space.KERNEL)
     if name == "args":
-        raise s.error(f"{name} by itself is not supported yet: read its fields, {name}.NAME", node)
+        return _all_arguments(s, node)
     return None
 
 
@@ -82,7 +83,7 @@ def _intrinsic(name: str) -> Callable[[Scope, ast.Identifier], Value]:
         word: Any = getattr(task, name)
         found = word.call(s.p, [], {})
         if isinstance(found, Int):
-            return Integer(found.value, signed=False)
+            return Integer(found.value, signed=False, size=4 if name in ("pid", "tid") else 8)
         value = of_entity(s.p, found, task.TASK_COMM_LEN)
         assert value is not None
         return value
@@ -209,7 +210,31 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         return Reference(found.address, _pointed(s, p.attach, name), found.space)
     if isinstance(found, StringSource) and found.size is None:
         return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
-    return _wrapped(s, found, node)
+    value = _wrapped(s, found, node)
+    if isinstance(p.attach, Tracepoint) and isinstance(value, Integer):
+        keyword, _, enum = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.partition(" ")
+        return of_kernel(value, enum) if keyword == "enum" else value
+    return value
+
+
+def _all_arguments(s: Scope, node: ast.Identifier) -> Value:
+    """`args`: all of them, as a record."""
+    from pyebpf.bpftrace.translate.expressions import kept
+
+    p, attach = s.p, s.p.attach
+    if isinstance(attach, Tracepoint):
+        found: Sequence[Any] = p.target.tracepoint_format(attach.category, attach.name).fields
+    elif isinstance(attach, BareTracepoint):
+        found = p.target.raw_tracepoint_parameters(attach.name)
+    elif isinstance(attach, Kprobe | KprobeMulti | Fentry | Fexit) and not getattr(attach, "returns", False):
+        p.reads_target = True
+        found = p.target.function(attach.target.rpartition(":")[2].partition("+")[0]).parameters
+    else:
+        raise s.error(f"there is no record of all args at {s.point.text}: write arg0, arg1 and so on", node)
+    names = [each.name for each in found if not each.name.startswith("__")]
+    if not names:
+        raise s.error(f"{s.point.text} has no args", node)
+    return Group([kept(s, argument(s, name, node), node) for name in names], names)
 
 
 def _element(s: Scope, name: str, node: ast.Node) -> Value:
@@ -300,9 +325,9 @@ def _config(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one sign
 def _call(s: Scope, node: ast.Identifier) -> Value:
     """A function that is called without parentheses, too."""
     from pyebpf.bpftrace.ast import Call
-    from pyebpf.bpftrace.translate.machine import MACHINE
+    from pyebpf.bpftrace.translate.functions import function
 
-    found = MACHINE[node.name](s, Call(node.start, node.end, node.name, ()))
+    found = function(node.name)(s, Call(node.start, node.end, node.name, ()))
     assert found is not None
     return found
 
@@ -333,5 +358,5 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "cpid": _cpid,
     "usermode": _user_mode,
     "config": _config,
-    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm"), _call),
+    **dict.fromkeys(("pcomm", "leader_tid", "leader_comm", "default_str_length", "has_cpid"), _call),
 }

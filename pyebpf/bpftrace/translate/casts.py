@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays, type_names
+from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Embedded,
@@ -115,7 +116,8 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
             return _pointer(s, value, found, node)
         target = kernel_target(found)
         if isinstance(target, IntType):
-            return narrowed(s, _number(s, value, node, target.size), target)
+            number = narrowed(s, _number(s, value, node, target.size), target)
+            return of_kernel(number, found.name) if found.kind == "enum" else number
     raise s.error("a cast to this type is not supported yet", node)
 
 

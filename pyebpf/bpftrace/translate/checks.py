@@ -46,9 +46,11 @@ def _complain(s: Scope, node: ast.Call) -> None:
     from pyebpf.bpftrace.translate.functions import formatted, send
 
     action, values = formatted(s, node)
-    where = s.script.source.place(node)
+    source = s.script.source
     word = "ERROR" if node.name == "errorf" else "WARNING"
-    send(s, Action("complain", action.types, action.format, text=f"{where}: {word}: "), values)
+    lines = [f"\n{source.place(each)}: {word}: {source.marked('expanded from', each)}" for each in node.places]
+    text = f"{source.place(node)}: {word}: "
+    send(s, Action("complain", action.types, action.format, text=text, trace="".join(lines)), values)
 
 
 def warn(s: Scope, node: ast.Node, message: str) -> None:
@@ -116,7 +118,15 @@ def _literal_text(s: Scope, node: ast.Call, given: tuple[ast.Expression, ...]) -
         types.append(value.type)
     if len(values) != len(layout.specifiers):
         raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(values)} are given", node)
-    return layout.apply(tuple(values), tuple(types), None)  # type: ignore[arg-type]  # literals have no names
+    return layout.apply(tuple(values), tuple(types), _Plain())  # type: ignore[arg-type]  # literals have no names
+
+
+class _Plain:
+    """Names for literals: texts as they are."""
+
+    @staticmethod
+    def shown(text: str) -> str:
+        return text
 
 
 def _find(s: Scope, node: ast.Call) -> Value:

@@ -1,15 +1,21 @@
-"""`comm`: the name of the current thread, read from its task_struct where BTF tells where it stands."""
+"""`comm`: the name of the current thread, read from its task_struct where BTF tells where it stands; `comm(pid)`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.translate.values import of_entity
+from pyebpf.bpftrace.events import Action
+from pyebpf.bpftrace.formats import parse_format
+from pyebpf.bpftrace.translate.values import Text, Unknown, of_entity
 from pyebpf.builder.intrinsics import task
+from pyebpf.builder.intrinsics.kfuncs import kfunc
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.values.strings import StringSource
+from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.lvalue import Lvalue, write_bytes
+from pyebpf.builder.values.strings import String as BuilderString, StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import NotFound
+from pyebpf.types import S32, S64, CharArray
 from pyebpf.uapi.helper_ids import GET_CURRENT_TASK_BTF
 
 if TYPE_CHECKING:
@@ -31,6 +37,41 @@ def comm(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signatu
     value = of_entity(s.p, source, task.TASK_COMM_LEN)
     assert value is not None
     return value
+
+
+def comm_of(s: Scope, node: ast.Call) -> Value:
+    """`comm(pid)`: the name of another process, "N/A" and a warning if there is none such."""
+    from pyebpf.bpftrace.translate.expressions import as_integer, evaluate
+    from pyebpf.bpftrace.translate.functions import arguments, send
+    from pyebpf.bpftrace.translate.library import may_call
+
+    (first,) = arguments(s, node, 1, 1)
+    p, b = s.p, s.p.b
+    if not may_call(s, "bpf_task_from_pid"):
+        raise s.error("comm() of a process calls bpf_task_from_pid, and the kernel does not let this probe", node)
+    number = as_integer(s, evaluate(s, first), first)
+    if isinstance(number, Unknown):
+        return number
+    place = p.target.struct_member("struct task_struct", "comm").offset
+    cut = b.emit(Op.SEXT, number.value, size=4)
+    held: Any = kfunc("bpf_task_from_pid").call(p, [Int(cut, S64, S32)], {})
+    slot = b.slot(task.TASK_COMM_LEN, name="comm")
+    room = b.slot_address(slot)
+    write_bytes(p, room, 0, b"N/A".ljust(task.TASK_COMM_LEN, b"\0"))
+    address = held.found.address
+    with b.if_(Compare(Relation.NE, address, b.const(0), null_check=True)):
+        first_word, ended = _until_nul(p, b.load(address, place, 8))
+        b.store(room, 0, first_word, 8)
+        b.store(room, 8, b.const(0), 8)
+        with b.if_(Compare(Relation.EQ, ended, b.const(0))):
+            b.store(room, 8, _until_nul(p, b.load(address, place + 8, 8))[0], 8)
+        held.leave(p)
+    with b.else_():
+        where = f"{s.script.source.place(node)}: WARNING: "
+        layout = parse_format("No such process (pid=%d)\n")
+        send(s, Action("complain", (number.type,), layout, text=where), (number,))
+    kept = BuilderString(CharArray(task.TASK_COMM_LEN), Lvalue(slot=slot, owner="comm()", writable=False))
+    return Text(kept, task.TASK_COMM_LEN)
 
 
 def _place(p: ProgramBuilder) -> int | None:

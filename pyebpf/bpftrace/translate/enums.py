@@ -1,4 +1,4 @@
-"""Enums that a script defines: their constants, and numbers that are printed by their names."""
+"""Enums: the constants of those that a script defines, and numbers that are printed by their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate.values import Integer, constant
-from pyebpf.bpftrace.value_types import Number
+from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +75,11 @@ class Enums:
 
 def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:
     """A number that is printed by a name."""
-    type_ = value.type
-    value.type = Number(type_.signed, type_.flexible, type_.size, names)
+    value.type = replace(value.type, names=names)
+    return value
+
+
+def of_kernel(value: Integer, enum: str) -> Integer:
+    """A number of one of the kernel's enums, which is printed by a name."""
+    value.type = replace(value.type, enum=enum)
     return value

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import addresses, arithmetic, arrays, buffers, casts, divisions, maps, names, type_names
+from pyebpf.bpftrace.translate import (
+    addresses,
+    arithmetic,
+    arrays,
+    buffers,
+    casts,
+    divisions,
+    maps,
+    members,
+    names,
+    type_names,
+)
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -23,14 +34,12 @@ from pyebpf.bpftrace.translate.values import (
     kernel_target,
     literal_text,
     of_entity,
-    target_of,
 )
-from pyebpf.bpftrace.value_types import Address, Record
+from pyebpf.bpftrace.value_types import Address
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
-from pyebpf.errors import closest_or_all
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
@@ -190,6 +199,8 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         one_row, other_row = arrays.row_of(s, left, node), arrays.row_of(s, right, node)
         if one_row is not None and other_row is not None:
             return arrays.compare(s, operator, one_row, other_row, node)
+    if isinstance(left, Embedded) or isinstance(right, Embedded):
+        left, right = kept(s, left, node), kept(s, right, node)
     if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
         return _compare_groups(s, operator, left, right, node)
     if operator in ("==", "!=") and buffers.are_buffers(left, right):
@@ -284,7 +295,7 @@ def _note(s: Scope, name: str, value: Value | None, node: ast.Node) -> bool:
 
 def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     """Give a variable a value, and its type a place."""
-    value = kept(s, value, node)
+    value = kept(s, value, node, large=True)
     if is_unknown(value):
         return
     if not s.variables.note(name, value.type):
@@ -295,14 +306,17 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
         s.storage.write(name, value)
 
 
-def kept(s: Scope, value: Value, node: ast.Node) -> Value:
-    """A value as it can be kept: of a struct inside another its address is, of an array there a copy."""
+def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
+    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the address."""
     if isinstance(value, Embedded | Elements):
         row = arrays.row_of(s, value, node)
         if row is not None:
             return row
         if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
-            return Reference(value.address(s.p), value.entity.type, value.entity.space)
+            copy = members.copied(s, value, node)
+            if copy is None and not large:
+                raise s.error(f"{value.entity.describe()} is not kept whole: write the members that you mean", node)
+            return copy or Reference(value.address(s.p), value.entity.type, value.entity.space)
         raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value
 
@@ -336,33 +350,6 @@ def _tuple_access(s: Scope, node: ast.TupleAccess) -> Value:
         has = f"a tuple of {len(value.elements)}" if isinstance(value, Group) else value.type.name
         raise s.error(f"this is {has}: it has no element {node.index}", node)
     return value.elements[node.index]
-
-
-def _field(s: Scope, node: ast.FieldAccess) -> Value:
-    if isinstance(node.value, ast.Identifier) and node.value.name in ("args", "ctx"):
-        from pyebpf.bpftrace.translate.builtins import argument
-
-        return argument(s, node.name, node)
-    value = evaluate(s, node.value)
-    if isinstance(value, Unknown):
-        return value
-    if isinstance(value, Reference) and isinstance(value.type.held, Record):
-        value = dereferenced(s, value, node)
-    if isinstance(value, Group) and value.names:
-        if node.name not in value.names:
-            raise s.error(f"this record has no field {node.name}{closest_or_all(node.name, value.names)}", node)
-        return value.elements[value.names.index(node.name)]
-    entity: Any = target_of(value) if isinstance(value, Reference) else None
-    if isinstance(value, Embedded):
-        entity = value.entity
-    if entity is None or isinstance(entity, KernelArray):
-        raise s.error(f"this is {value.type.name}, which has no field {node.name}: cast it to a struct", node)
-    if entity.type.id < 0:
-        member, place = s.script.structs.member(entity.type, node.name, node), entity.offset
-        found = value_at(s.p, entity.address, place + member.offset, member.type, trusted=False, space=entity.space)
-        value = wrapped(s, found, node)
-        return casts.bit_field(s, as_integer(s, value, node), member) if member.bits else value
-    return wrapped(s, entity.attribute(s.p, node.name), node)
 
 
 def _index(s: Scope, node: ast.Index) -> Value:
@@ -408,15 +395,6 @@ def _cast(s: Scope, node: ast.Cast) -> Value:
 
 def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
     return constant(s.p, type_names.size_of(s, node.operand))
-
-
-def _offsetof(s: Scope, node: ast.OffsetOf) -> Value:
-    operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
-    if not isinstance(operand, ast.TypeName):
-        raise s.error("offsetof() takes a struct and a path of its members", node)
-    if operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, operand.name):
-        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, operand), node.path, node))
-    return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
 
 
 # -- calls, blocks -----------------------------------------------------------------------------------------------------
@@ -481,11 +459,11 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.Tuple: _tuple,
     ast.Record: _record,
     ast.TupleAccess: _tuple_access,
-    ast.FieldAccess: _field,
+    ast.FieldAccess: members.field,
     ast.Index: _index,
     ast.Cast: _cast,
     ast.SizeOf: _sizeof,
-    ast.OffsetOf: _offsetof,
+    ast.OffsetOf: members.offset_of,
     ast.Call: _call,
     ast.Block: _block,
     ast.If: _if,

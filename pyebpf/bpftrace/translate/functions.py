@@ -8,7 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.events import Action
 from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.tables import Gathered
-from pyebpf.bpftrace.translate import arithmetic, maps
+from pyebpf.bpftrace.translate import arithmetic, maps, script_functions
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
 from pyebpf.bpftrace.translate.attachments import plain
 from pyebpf.bpftrace.translate.body import exited
@@ -22,8 +22,13 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
+from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
+from pyebpf.bpftrace.translate.searches import SEARCHES, differ
 from pyebpf.bpftrace.translate.texts import TEXTS
+from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
+from pyebpf.bpftrace.translate.trusted import OBJECTS
+from pyebpf.bpftrace.translate.user_memory import USER_MEMORY
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
 from pyebpf.builder.intrinsics import task
@@ -41,7 +46,12 @@ if TYPE_CHECKING:
 
 def is_function(name: str) -> bool:
     """Whether the language has a function of a name, supported or not."""
-    return any(name in each for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS, AGGREGATIONS, _LATER, BUILTINS))
+    return any(name in each for each in (*_TABLES, AGGREGATIONS, _LATER, BUILTINS))
+
+
+def function(name: str) -> Callable[[Scope, ast.Call], Value | None]:
+    """The function of a name."""
+    return next(each[name] for each in _TABLES if name in each)
 
 
 def call(s: Scope, node: ast.Call) -> Value | None:
@@ -50,28 +60,23 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         found = builtin(s, ast.Identifier(node.start, node.end, node.name))
         if found is not None:
             return found
-    for each in (_FUNCTIONS, TEXTS, MACHINE, CHECKS):
+    own = s.script.functions.get(node.name)
+    if own is not None:
+        return script_functions.call(s, node, own)
+    for each in _TABLES:
         if node.name in each:
             return each[node.name](s, node)
     if node.name in AGGREGATIONS:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in _LATER:
         raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
-    if any(isinstance(each, ast.Function) and each.name == node.name for each in s.script.program.items):
-        raise s.error("functions of a script are not supported yet: write a macro", node)
-    known = closest(node.name, [*_FUNCTIONS, *TEXTS, *MACHINE, *CHECKS, *AGGREGATIONS])
+    known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
 
 
 #: Functions that bpftrace has, with what to do instead.
 _LATER = {
-    "uaddr": "read the symbol's address with nm, and cast it",
-    "path": "walk the dentry's names",
-    "skboutput": "there is @bpf.perf_buffer in pyebpf's own language",
     "unwatch": "leave it out",
-    "debugf": "write printf()",
-    "socket_cookie": "read the member of the socket",
-    "strcap": "write strftime()",
 }
 
 
@@ -288,7 +293,7 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
     if isinstance(one.source, bytes):
         one, other = other, one
     if not isinstance(other.source, bytes):
-        raise s.error("strncmp() of two strings that are known at run time only is not supported yet: write ==", node)
+        return differ(s, one, other, count)
     if isinstance(one.source, bytes):
         same = one.source[:count] == other.source[:count]
         return constant(s.p, 0 if same else 1)
@@ -355,3 +360,6 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "len": _sized,
     "strlen": _sized,
 }
+
+#: All functions, by subject.
+_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, OBJECTS, TRACE_PIPE, USER_MEMORY, LIBRARY, CHECKS)

@@ -9,6 +9,7 @@ from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays
+from pyebpf.bpftrace.translate.comm import comm_of
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
 from pyebpf.bpftrace.translate.texts import space_of
 from pyebpf.bpftrace.translate.values import (
@@ -222,7 +223,14 @@ def _option(s: Scope, node: ast.Call) -> Value:
         raise s.error(f"--{name}={given}: give a number", node) from None
 
 
+def _has_child(s: Scope, node: ast.Call) -> Value:
+    """`has_cpid()`: whether a command runs with the script."""
+    _arguments(s, node, 0, 0)
+    return Condition(Always(s.script.child is not None))
+
+
 MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
+    "comm": comm_of,
     "nsecs": _nsecs,
     "pid": _process,
     "tid": _process,
@@ -243,4 +251,5 @@ MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "kptr": _address_in(Space.KERNEL),
     "is_err": _is_error,
     "getopt": _option,
+    "has_cpid": _has_child,
 }

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.events import Events
+from pyebpf.bpftrace.packets import Packets
 from pyebpf.bpftrace.tables import MAX_KEYS
 from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
 from pyebpf.bpftrace.translate.structs import Structs
 from pyebpf.dataclass import dataclass, fields
+from pyebpf.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.bpftrace.ast import MapDeclaration, Node, Program
+    from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
+    from pyebpf.bpftrace.translate.user_memory import UserVariable
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
+#: The greatest such setting: what a program holds of strings at once has to fit into a value of a per-CPU map.
+MAX_STRLEN = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Settings:
     max_cat_bytes: int = 10240
     dummy_ts_map: str = ""
     missing_probes: str = "error"
+    perf_rb_pages: int = 64
 
 
 #: Licenses with which the kernel lets programs call all helpers.
@@ -38,7 +44,7 @@ _LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional
 #: What becomes of attach points that the machine has not.
 MISSING_PROBES = ("error", "warn", "ignore")
 #: Settings that are taken and have no effect here.
-_IGNORED = {"perf_rb_pages", "log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
+_IGNORED = {"log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolication", "license"}
 _IGNORED |= {"unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
 _IGNORED |= {
     "use_blazesym",
@@ -70,6 +76,8 @@ class Script:
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events()
+        self.packets = Packets()
+        self.functions = _functions(program)
         self.structs = Structs(program)
         self.enums = Enums(program)
         #: The process that the script is about; None: all.
@@ -80,6 +88,8 @@ class Script:
         self.unsafe = False
         #: The number of a group of processes by its directory.
         self.cgroup_id: Callable[[str], int] = _no_files
+        #: A symbol of a file, by the file, the function that is probed, the symbol's name, and the process or -1.
+        self.user_variable: Callable[[str, str, str, int], UserVariable] = _no_symbols
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.
         self.unreachable: dict[int, Node] = {}
@@ -92,6 +102,31 @@ class Script:
 
 def _no_files(path: str) -> int:
     raise FileNotFoundError(2, "no files are read here", path)
+
+
+def _functions(program: Program) -> dict[str, Function]:
+    """The functions that a script defines, by name."""
+    from pyebpf.bpftrace.ast import Function
+    from pyebpf.bpftrace.translate.functions import is_function
+    from pyebpf.bpftrace.translate.script_functions import renamed
+
+    found: dict[str, Function] = {}
+    for each in program.items:
+        if not isinstance(each, Function):
+            continue
+        if each.name in found or is_function(each.name):
+            whose = "already" if each.name in found else "of the language's own"
+            raise program.source.error(f"there is a function {each.name} {whose}: give this one another name", each)
+        names = [parameter.variable.name for parameter in each.parameters]
+        for position, parameter in enumerate(each.parameters):
+            if names[position] in names[:position]:
+                raise program.source.error(f"{each.name} has a parameter ${names[position]} already", parameter)
+        found[each.name] = renamed(each)
+    return found
+
+
+def _no_symbols(binary: str, function: str, name: str, pid: int) -> UserVariable:  # noqa: ARG001 - one signature
+    raise NotFound(f"{binary}: no files are read here")
 
 
 #: Names of those that have an effect.
@@ -121,10 +156,11 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
         int(str(given.get("max_cat_bytes", 10240))),
         str(given.get("dummy_ts_map", "")),
         str(given.get("missing_probes", "error")).lower(),
+        _power_of_two(int(str(given.get("perf_rb_pages", 64)))),
     )
-    if not 1 <= found.max_strlen <= 1024:
+    if not 1 <= found.max_strlen <= MAX_STRLEN:
         raise program.source.error(
-            f"max_strlen = {found.max_strlen}: give 1 to 1024 bytes", program.config or program.probes[0]
+            f"max_strlen = {found.max_strlen}: give 1 to {MAX_STRLEN} bytes", program.config or program.probes[0]
         )
     if found.missing_probes not in MISSING_PROBES:
         raise program.source.error(
@@ -132,6 +168,11 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
             program.config or program.probes[0],
         )
     return found
+
+
+def _power_of_two(number: int) -> int:
+    """The least power of two that is no smaller."""
+    return 1 << max(number - 1, 0).bit_length()
 
 
 def _defines(program: Program) -> dict[str, str]:

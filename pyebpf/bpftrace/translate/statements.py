@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import casts, maps, type_names
+from pyebpf.bpftrace.translate import casts, maps, script_functions, type_names
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
     assign_variable,
@@ -249,6 +249,9 @@ def _continue(s: Scope, node: ast.Continue) -> None:
 
 
 def _return(s: Scope, node: ast.Return) -> None:
+    if s.frames:
+        script_functions.leave(s, node)
+        return
     if node.value is not None:  # a probe's value is nobody's
         evaluate(s, node.value)
     s.leave()

@@ -183,7 +183,7 @@ class Structs:
                 raise self._source.error("the length of this array is to be a number", node)
             return KernelType("array", element.size * length, element=element, length=length), align
         if isinstance(node, ast.Enum) or (isinstance(node, ast.TypeName) and node.keyword == "enum"):
-            return KernelType("int", 4, "unsigned int"), 4
+            return KernelType("enum", 4, node.name), 4
         if not isinstance(node, ast.TypeName):
             raise self._source.error("a member of this type is not supported yet", node)
         if not node.keyword and node.name in NUMBERS:

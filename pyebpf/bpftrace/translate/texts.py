@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arrays
+from pyebpf.bpftrace.translate import arrays, searches
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
 from pyebpf.bpftrace.translate.values import (
     Condition,
@@ -20,7 +20,6 @@ from pyebpf.bpftrace.translate.values import (
     Value,
 )
 from pyebpf.bpftrace.value_types import AF_INET, AF_INET6, Buffer, Inet
-from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import KernelArray
@@ -225,7 +224,8 @@ def _contains(s: Scope, node: ast.Call) -> Value:
     if not isinstance(value, Text) or not isinstance(wanted, Text):
         raise s.error("strcontains() takes two strings", node)
     if not isinstance(wanted.source, bytes):
-        return _found_in(s, value, wanted, node)
+        place = searches.first_place(s, value, wanted, node)
+        return Condition(Compare(Relation.SGE, place, s.p.b.const(0)))
     part = wanted.source.decode("utf-8", "surrogateescape")
     if isinstance(value.source, bytes):
         from pyebpf.builder.ssa.conditions import Always
@@ -253,38 +253,6 @@ def character(s: Scope, value: Text, index: Integer, node: ast.Node) -> Value:
         place = b.binary(Op.ADD, b.emit(Op.REFINE, index.value), b.const(offset))
         b.write(found, b.load(b.emit(Op.OFFSET, address, place), 0, 1))
     return Integer(b.read_final(found), signed=True, size=1)
-
-
-#: Characters of a string, known at run time only, that another is searched for.
-_MAX_SOUGHT = 128
-
-
-def _found_in(s: Scope, value: Text, wanted: Text, node: ast.Call) -> Value:
-    """Whether a string has another in it, both known at run time only: at each place all characters are compared."""
-    p, b = s.p, s.p.b
-    room, sought = value.size, wanted.size - 1
-    if sought > _MAX_SOUGHT:
-        raise s.error(f"strcontains() looks for {_MAX_SOUGHT} characters at most: cut it by str(…)", node)
-    slot = b.slot(-(-(room + sought) // 8) * 8, name="searched")
-    zero(p, b.slot_address(slot), 0, slot.size)
-    copy(p, b.slot_address(slot), 0, *value.kept(p).lvalue.address(p), room)
-    part, start = wanted.kept(p).lvalue.address(p)
-    answer = b.variable(hint="found")
-    b.write(answer, b.const(0))
-    with range_loop(p, 0, room, 1, [answer]) as (loop, index):
-        place = b.emit(Op.OFFSET, b.slot_address(slot), index.value)
-        other = b.const(0)
-        for position in range(sought):
-            here, there = b.load(place, position, 1), b.load(part, start + position, 1)
-            # All bits of the difference count, or none behind the end of what is sought.
-            counts = b.binary(Op.ASHR, b.binary(Op.SUB, b.const(0), there), b.const(63))
-            other = b.binary(Op.OR, other, b.binary(Op.AND, b.binary(Op.XOR, here, there), counts))
-        with b.if_(Compare(Relation.EQ, other, b.const(0))):
-            b.write(answer, b.const(1))
-            b.break_(loop)
-    found = b.read_final(answer)
-    b.assume_bounds(found, 0, 1)
-    return Condition(Compare(Relation.NE, found, b.const(0)))
 
 
 def _pton(s: Scope, node: ast.Call) -> Value:

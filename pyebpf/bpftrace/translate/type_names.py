@@ -25,7 +25,7 @@ def asked(s: Scope, node: ast.Expression) -> Value:
     b, before = s.p.b, s.asking
     s.asking = True
     with b.if_(Always(holds=False)):
-        found = kept(s, evaluate(s, node), node)
+        found = kept(s, evaluate(s, node), node, large=True)
     with b.else_():
         pass
     s.asking = before
@@ -111,11 +111,12 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
     if isinstance(node, ast.TypeName) and (node.keyword or node.name not in (*casts.NUMBERS, "bool", "string")):
         return casts.kernel_type(s, node).size
     if isinstance(node, ast.Expression):
-        found = asked(s, node).type
-        target = found.target if isinstance(found, Address) else None
-        if isinstance(node, ast.Unary) and node.operator == "*" and target is not None:
-            return 1 if isinstance(target, CharFactory) else target.size
-        return _layout(found)[0]
+        if isinstance(node, ast.Unary) and node.operator == "*":
+            pointer = asked(s, node.value).type
+            target = pointer.target if isinstance(pointer, Address) and pointer.held is None else None
+            if target is not None:
+                return 1 if isinstance(target, CharFactory) else target.size
+        return _layout(asked(s, node).type)[0]
     type_ = value_type(s, node)
     assert type_ is not None  # it is named
     return _layout(type_)[0]
@@ -123,8 +124,10 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
 
 def _layout(type_: ValueType) -> tuple[int, int]:
     """Size and alignment of a type as C lays it out: in maps and events numbers take more."""
+    if isinstance(type_, Array):
+        return natural(type_).size, _layout(type_.element)[1]
     if not isinstance(type_, Tuple | Record):
-        size = natural(type_).size
+        size = (type_.least if isinstance(type_, Number) else 0) or natural(type_).size
         return size, 1 if isinstance(type_, String) else min(size & -size, 8) or 1
     size, alignment = 0, 1
     for part in type_.parts:

@@ -28,7 +28,8 @@ from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
 from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.types import S64, U64, CharArray, CharFactory, IntType
+from pyebpf.dataclass import replace
+from pyebpf.types import INTEGERS, S64, U64, CharArray, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,13 @@ class Integer(Value):
         self, value: ir.Value, *, signed: bool, literal: int | None = None, size: int = 8, sure: bool = True
     ) -> None:
         self.value, self.signed, self.literal, self.sure = value, signed, literal, sure
-        self.type: Number = Number(signed, literal is not None and 0 <= literal <= S64.maximum, size)
+        flexible = literal is not None and 0 <= literal <= S64.maximum
+        least = (
+            0
+            if literal is None
+            else next((each for each in (1, 2, 4) if -1 << 8 * each - 1 <= literal < 1 << 8 * each - 1), 8)
+        )
+        self.type: Number = Number(signed, flexible, size, least=least)
 
     def operand(self, p: ProgramBuilder) -> Int:  # noqa: ARG002 - the interface's
         return Int(self.value, S64 if self.signed else U64)
@@ -242,13 +249,15 @@ def of_int(found: Int) -> Integer:
 def of_number_type(type_: Number, value: ir.Value) -> Integer:
     """A number of a type that was kept."""
     found = Integer(value, signed=type_.signed, size=type_.size)
-    found.type = Number(type_.signed, size=type_.size, names=type_.names)
+    found.type = replace(type_, flexible=False)
     return found
 
 
 def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None:
     """The value that the builder's entity stands for; None if a script has none such."""
     if isinstance(entity, Int):
+        if (entity.loaded or entity.type) == INTEGERS["bool"]:
+            return Condition(Compare(Relation.NE, entity.value, p.b.const(0)))
         return of_int(entity)
     if isinstance(entity, Test):
         return Condition(entity)
@@ -321,10 +330,13 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
     match one, other:
         case Number(), Number():
             names = one.names if one.names == other.names else ()
+            enum = one.enum if one.enum == other.enum else ""
+            least = max(one.least, other.least) if one.least and other.least else 0
             if one.flexible or other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names)
-            return Number(one.signed or other.signed, size=max(one.size, other.size), names=names)
+                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names, enum, least)
+            size = max(one.size, other.size)
+            return Number(one.signed or other.signed, size=size, names=names, enum=enum, least=least)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():

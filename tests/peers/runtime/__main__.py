@@ -1,8 +1,8 @@
 """bpftrace's run-time tests by pyebpf: `BPFTRACE_TESTS=/path/to/bpftrace/tests python -m tests.peers.runtime`.
 
-Prints a row a file of theirs: how many passed, failed, cannot be tried on this machine, need a test program of theirs,
-and are explained: those that `explained.txt` has a line for. Words on the command line choose tests by file or name;
--v prints the output of those that failed.
+Prints a row a file of theirs: how many passed, failed, cannot be tried on this machine, need a test program of theirs
+that is not built, and are explained: those that `explained.txt` has a line for. Words on the command line choose tests
+by file or name; -v prints the output of those that failed.
 """
 
 from __future__ import annotations

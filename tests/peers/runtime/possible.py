@@ -75,10 +75,11 @@ def why_not(case: Case, folder: Path) -> str:
 
 
 def needs_program(case: Case, folder: Path) -> bool:
-    """Whether it runs one of bpftrace's own test programs, or a script that does."""
+    """Whether it runs one of bpftrace's own test programs that is not built, or a script that does."""
     scripts = re.findall(r"runtime/scripts/\S+", case.text)
     texts = [case.text, *((folder / each).read_text() for each in scripts)]
-    return any("testprogs/" in each or "testlibs/" in each for each in texts)
+    names = [name for each in texts for name in re.findall(r"test(?:progs|libs)/[\w.*-]*", each)]
+    return any(not (folder / name).is_file() for name in names)
 
 
 @cache

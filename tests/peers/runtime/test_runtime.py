@@ -17,6 +17,7 @@ from tests.peers.runtime.bpftrace import arguments
 from tests.peers.runtime.cases import parse, read
 from tests.peers.runtime.driver import outcome
 from tests.peers.runtime.explanations import explained
+from tests.peers.runtime.possible import needs_program
 from tests.support.descriptors import why_bpf_is_refused
 from tests.support.needs import unless
 
@@ -80,6 +81,17 @@ WILL_FAIL
 def test_options_of_bpftrace_are_given_to_pyebpf(given: str, ours: str) -> None:
     """In the order in which pyebpf takes them."""
     assert arguments(given.split()) == ours.split()
+
+
+def test_a_program_of_theirs_is_run_where_it_is_built(tmp_path: Path) -> None:
+    """A test needs one that is not."""
+    (case,) = parse("NAME one\nPROG begin { }\nAFTER ./testprogs/a-pie --x ./testprogs/b\nEXPECT x\n", "file")
+    assert needs_program(case, tmp_path)
+    (tmp_path / "testprogs").mkdir()
+    for name in ("a-pie", "b"):
+        assert needs_program(case, tmp_path)
+        (tmp_path / "testprogs" / name).touch()
+    assert not needs_program(case, tmp_path)
 
 
 def test_the_table_has_the_share() -> None:

@@ -1,0 +1,128 @@
+"""Members of structs, and whole structs: a value that is kept or printed is a copy, member by member.
+
+A struct that has too many members, or such as scripts keep no values of, is held by its address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate import arrays, casts
+from pyebpf.bpftrace.translate.enums import of_kernel
+from pyebpf.bpftrace.translate.type_names import MAX_BYTES
+from pyebpf.bpftrace.translate.values import (
+    Embedded,
+    Group,
+    Integer,
+    Reference,
+    Unknown,
+    constant,
+    target_of,
+)
+from pyebpf.bpftrace.value_types import Record
+from pyebpf.builder.values.kernel_objects import KernelArray, integer_type, value_at
+from pyebpf.builder.values.memory import Space
+from pyebpf.errors import NotFound, closest_or_all
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.target import KernelType
+
+#: Numbers, pointers, arrays and texts of a struct that is copied, at most.
+MAX_MEMBERS = 48
+
+
+def field(s: Scope, node: ast.FieldAccess) -> Value:
+    """`value.name`, `value->name`."""
+    from pyebpf.bpftrace.translate.expressions import dereferenced, evaluate
+
+    if isinstance(node.value, ast.Identifier) and node.value.name in ("args", "ctx"):
+        from pyebpf.bpftrace.translate.builtins import argument
+
+        return argument(s, node.name, node)
+    value = evaluate(s, node.value)
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, Reference) and isinstance(value.type.held, Record):
+        value = dereferenced(s, value, node)
+    if isinstance(value, Group) and value.names:
+        if node.name not in value.names:
+            raise s.error(f"this record has no field {node.name}{closest_or_all(node.name, value.names)}", node)
+        return value.elements[value.names.index(node.name)]
+    return _member(s, value, node.name, node)
+
+
+def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
+    """A member of a struct, by its name."""
+    from pyebpf.bpftrace.translate.expressions import as_integer, wrapped
+
+    entity: Any = target_of(value) if isinstance(value, Reference) else None
+    if isinstance(value, Embedded):
+        entity = value.entity
+    if entity is None or isinstance(entity, KernelArray):
+        raise s.error(f"this is {value.type.name}, which has no field {name}: cast it to a struct", node)
+    if entity.type.id < 0:
+        member, place = s.script.structs.member(entity.type, name, node), entity.offset
+        found = value_at(s.p, entity.address, place + member.offset, member.type, trusted=False, space=entity.space)
+        value = wrapped(s, found, node)
+        if member.bits:
+            return casts.bit_field(s, as_integer(s, value, node), member)
+        if member.type.kind == "enum" and isinstance(value, Integer):
+            return s.script.enums.cast(member.type.name, value.value) or of_kernel(value, member.type.name)
+        return value
+    found_value = wrapped(s, entity.attribute(s.p, name), node)
+    if isinstance(found_value, Integer):
+        type_ = s.p.target.member(entity.type, name).type
+        return of_kernel(found_value, type_.name) if type_.kind == "enum" else found_value
+    return found_value
+
+
+def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
+    """A struct as a record of its members; None for one that is held by its address."""
+    from pyebpf.bpftrace.translate.expressions import kept
+
+    if isinstance(value.entity, KernelArray):
+        return None
+    type_ = value.entity.type
+    if not 0 < _count(s, type_) <= MAX_MEMBERS:
+        return None
+    names = list(_parts(s, type_))
+    return Group([kept(s, _member(s, value, name, node), node) for name in names], names)
+
+
+def _parts(s: Scope, type_: KernelType) -> Mapping[str, KernelType]:
+    """The members of a struct by name. Raises NotFound for one of the kernel's that has some without names."""
+    own = s.script.structs.find(s.p.target, type_.name) if type_.id < 0 else None
+    if own is not None:
+        return {name: member.type for name, member in own.members.items()}
+    names = s.p.target.members(type_)
+    return {name: s.p.target.member(type_, name).type for name in names}
+
+
+def _count(s: Scope, type_: KernelType) -> int:
+    """How many values a struct has; more than scripts keep where it has some that they keep no values of."""
+    if type_.composite:
+        try:
+            return sum(_count(s, each) for each in _parts(s, type_).values())
+        except NotFound:
+            return MAX_MEMBERS + 1
+    if type_.kind == "array":
+        inner = type_.element
+        is_kept = inner is not None and (inner.character or arrays.element_type(inner, Space.KERNEL) is not None)
+        return 1 if is_kept and 0 < type_.size <= MAX_BYTES else MAX_MEMBERS + 1
+    is_value = type_.kind == "pointer" or integer_type(type_) is not None
+    return 1 if is_value else MAX_MEMBERS + 1
+
+
+def offset_of(s: Scope, node: ast.OffsetOf) -> Value:
+    """`offsetof(struct T, a.b)`."""
+    operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
+    if not isinstance(operand, ast.TypeName):
+        raise s.error("offsetof() takes a struct and a path of its members", node)
+    if operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, operand.name):
+        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, operand), node.path, node))
+    return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)

@@ -1,0 +1,212 @@
+"""Functions of strings that look for one in another, join two, or compare bytes: `strstr`, `str_concat`, `memcmp`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyebpf.bpftrace.translate.expressions import evaluate, kept, known_number
+from pyebpf.bpftrace.translate.values import Embedded, Integer, Reference, Row, Text, Unknown, constant, literal_text
+from pyebpf.bpftrace.value_types import natural
+from pyebpf.builder.loops import range_loop
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.kernel_objects import KernelArray
+from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.strings import String as BuilderString
+from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.types import CharArray, CharFactory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyebpf.bpftrace import ast
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.compiler import ir
+
+#: Characters of a string, known at run time only, that another is searched for.
+MAX_SOUGHT = 128
+#: Bytes that memcmp() compares, and that the result of str_concat() takes, at most.
+MAX_BYTES = 1024
+
+
+def _arguments(s: Scope, node: ast.Call, count: int) -> Sequence[ast.Expression]:
+    from pyebpf.bpftrace.translate.functions import arguments
+
+    return arguments(s, node, count, count)
+
+
+def text(s: Scope, node: ast.Expression, name: str) -> Text | Unknown:
+    """An argument that is a string, an array of characters, or leads to characters."""
+    from pyebpf.bpftrace.translate.texts import text_at
+
+    value = evaluate(s, node)
+    if isinstance(value, Text | Unknown):
+        return value
+    most = s.script.settings.max_strlen
+    if isinstance(value, Reference) and isinstance(value.type.target, CharFactory):
+        return text_at(s, value.value, value.type.space, most)
+    if isinstance(value, Row) and natural(value.type.element).size == 1:
+        size = value.type.storage.size + 1
+        slot = s.p.b.slot(-(-size // 8) * 8, name="characters")
+        zero(s.p, s.p.b.slot_address(slot), 0, slot.size)
+        copy(s.p, s.p.b.slot_address(slot), 0, *value.lvalue.address(s.p), size - 1)
+        return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="characters", writable=False)), size)
+    if isinstance(value, Embedded) and isinstance(value.entity, KernelArray) and value.entity.element.size == 1:
+        length = value.entity.array_length or most
+        return text_at(s, value.address(s.p), value.entity.space, min(length + 1, most))
+    raise s.error(f"{name}() takes strings, and this is {value.type.name}: write str(…)", node)
+
+
+def first_place(s: Scope, value: Text, wanted: Text, node: ast.Call) -> ir.Value:
+    """The first place where a string has another, known at run time only: at each all characters are compared."""
+    p, b = s.p, s.p.b
+    room, sought = value.size, wanted.size - 1
+    if sought > MAX_SOUGHT:
+        raise s.error(f"{node.name}() looks for {MAX_SOUGHT} characters at most: cut it by str(…)", node)
+    slot = b.slot(-(-(room + sought) // 8) * 8, name="searched")
+    zero(p, b.slot_address(slot), 0, slot.size)
+    copy(p, b.slot_address(slot), 0, *value.kept(p).lvalue.address(p), room)
+    part, start = wanted.kept(p).lvalue.address(p)
+    answer = b.variable(hint="found")
+    b.write(answer, b.const(-1))
+    with range_loop(p, 0, room, 1, [answer]) as (loop, index):
+        place = b.emit(Op.OFFSET, b.slot_address(slot), index.value)
+        other = b.const(0)
+        for position in range(sought):
+            here, there = b.load(place, position, 1), b.load(part, start + position, 1)
+            # All bits of the difference count, or none behind the end of what is sought.
+            counts = b.binary(Op.ASHR, b.binary(Op.SUB, b.const(0), there), b.const(63))
+            other = b.binary(Op.OR, other, b.binary(Op.AND, b.binary(Op.XOR, here, there), counts))
+        with b.if_(Compare(Relation.EQ, other, b.const(0))):
+            b.write(answer, index.value)
+            b.break_(loop)
+    return b.read_final(answer)
+
+
+def _find(s: Scope, node: ast.Call) -> Value:
+    """`strstr(text, part)`: the first place of the part, from 0; -1 if it is not there."""
+    first, second = _arguments(s, node, 2)
+    value, wanted = text(s, first, node.name), text(s, second, node.name)
+    if isinstance(value, Unknown) or isinstance(wanted, Unknown):
+        return Unknown(s.p)
+    if isinstance(value.source, bytes) and isinstance(wanted.source, bytes):
+        return constant(s.p, value.source.find(wanted.source)) if wanted.source in value.source else _absent(s)
+    if isinstance(wanted.source, bytes) and len(wanted.source) >= value.size:
+        return _absent(s)
+    return Integer(first_place(s, value, wanted, node), signed=True)
+
+
+def _absent(s: Scope) -> Integer:
+    return Integer(s.p.b.const(-1), signed=True)
+
+
+def _capacity(s: Scope, node: ast.Call) -> Value:
+    """`strcap(text)`: bytes that a string has room for, its NUL among them."""
+    (first,) = _arguments(s, node, 1)
+    value = text(s, first, node.name)
+    return value if isinstance(value, Unknown) else constant(s.p, value.size)
+
+
+def _default_length(s: Scope, node: ast.Call) -> Value:
+    """`default_str_length()`: bytes of a string of which nothing else is said."""
+    _arguments(s, node, 0)
+    return constant(s.p, s.script.settings.max_strlen)
+
+
+def _is_text(s: Scope, node: ast.Call) -> None:
+    """`assert_str(x)`: an error when the script is compiled, for what is no string."""
+    (first,) = _arguments(s, node, 1)
+    text(s, first, node.name)
+
+
+def _joined(s: Scope, node: ast.Call) -> Value:
+    """`str_concat(one, other)`: both in a string that has room for them."""
+    one, other = [text(s, each, node.name) for each in _arguments(s, node, 2)]
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return Unknown(s.p)
+    if isinstance(one.source, bytes) and isinstance(other.source, bytes):
+        return literal_text(one.source + other.source)
+    p, b = s.p, s.p.b
+    size = one.size + other.size - 1
+    if size > MAX_BYTES:
+        raise s.error(f"str_concat() makes {MAX_BYTES} bytes at most, and this has {size}: cut it by str(…)", node)
+    slot = b.slot(-(-size // 8) * 8, name="joined")
+    address = b.slot_address(slot)
+    zero(p, address, 0, slot.size)
+    first = one.kept(p)
+    copy(p, address, 0, *first.lvalue.address(p), one.size)
+    length = _length(p, one, first)
+    b.assume_bounds(length, 0, one.size - 1)
+    place = b.emit(Op.OFFSET, address, length)
+    copy(p, place, 0, *other.kept(p).lvalue.address(p), other.size, widest=1)
+    return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="str_concat()", writable=False)), size)
+
+
+def differ(s: Scope, one: Text, other: Text, count: int) -> Value:
+    """Whether the first characters of two strings differ, of at most `count`: 1, or 0."""
+    p, b = s.p, s.p.b
+    (left, here), (right, there) = one.kept(p).lvalue.address(p), other.kept(p).lvalue.address(p)
+    answer = b.variable(hint="differs")
+    b.write(answer, b.const(0))
+    with range_loop(p, 0, min(count, one.size, other.size), 1, [answer]) as (loop, index):
+        first = b.load(b.emit(Op.OFFSET, left, index.value), here, 1)
+        second = b.load(b.emit(Op.OFFSET, right, index.value), there, 1)
+        with b.if_(Compare(Relation.NE, first, second)):
+            b.write(answer, b.const(1))
+            b.break_(loop)
+        with b.if_(Compare(Relation.EQ, first, b.const(0))):
+            b.break_(loop)
+    found = b.read_final(answer)
+    b.assume_bounds(found, 0, 1)
+    return Integer(found, signed=False)
+
+
+def _length(p: ProgramBuilder, value: Text, found: BuilderString) -> ir.Value:
+    if isinstance(value.source, bytes):
+        return p.b.const(len(value.source))
+    return to_int(p, found.length(p)).value
+
+
+def _compare(s: Scope, node: ast.Call) -> Value:
+    """`memcmp(one, other, n)`: 0, or the difference of the first bytes that differ."""
+    first, second, third = _arguments(s, node, 3)
+    one, other, count = kept(s, evaluate(s, first), first), kept(s, evaluate(s, second), second), known_number(s, third)
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return Unknown(s.p)
+    room = min(natural(one.type).size, natural(other.type).size)
+    if not 1 <= count <= room:
+        raise s.error(f"memcmp() of {count} bytes: give 1 to {room}, as both have", third)
+    if count > MAX_BYTES:
+        raise s.error(f"memcmp() compares {MAX_BYTES} bytes at most", third)
+    p, b = s.p, s.p.b
+    left, right = in_memory(s, one), in_memory(s, other)
+    answer = b.variable(hint="difference")
+    b.write(answer, b.const(0))
+    with range_loop(p, 0, count, 1, [answer]) as (loop, index):
+        here = b.load(b.emit(Op.OFFSET, left, index.value), 0, 1)
+        there = b.load(b.emit(Op.OFFSET, right, index.value), 0, 1)
+        with b.if_(Compare(Relation.NE, here, there)):
+            b.write(answer, b.binary(Op.SUB, here, there))
+            b.break_(loop)
+    return Integer(b.read_final(answer), signed=True)
+
+
+def in_memory(s: Scope, value: Value) -> ir.Value:
+    """The address of a copy of a value, as C lays it out."""
+    p, type_ = s.p, natural(value.type)
+    slot = p.b.slot(-(-type_.size // 8) * 8, name="copy")
+    zero(p, p.b.slot_address(slot), 0, slot.size)
+    p.store_value(p.b.slot_address(slot), 0, type_, value.operand(p))
+    return p.b.slot_address(slot)
+
+
+SEARCHES: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
+    "strstr": _find,
+    "strcap": _capacity,
+    "default_str_length": _default_length,
+    "assert_str": _is_text,
+    "str_concat": _joined,
+    "memcmp": _compare,
+}

@@ -1,0 +1,176 @@
+"""Functions of scripts that take the kernel's own objects, or memory of a process, in the running kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.support.needs import needs
+from tests.support.system_calls import NO_PROCESS, getpgid
+
+
+def lines(text: str) -> list[str]:
+    """The lines that a script prints."""
+    return "".join(Script(text).output()).splitlines()
+
+
+def test_files_have_paths(tmp_path: Path) -> None:
+    """Of the files that processes have open; one that is longer than asked for is cut at its beginning."""
+    # Linux commit 3d06f34aa89e ("bpf: Allow bpf_d_path in bpf_iter program") (in v5.12).
+    needs("helper:d_path@tracing", "kernel:5.12")
+    path = tmp_path / "a file with a name"
+    with path.open("w") as file:
+        mine = f"ctx.task.tgid == {os.getpid()} && ctx.fd == {file.fileno()}"
+        found = lines(
+            "config = { max_strlen = 200 } iter:task_file { "
+            f"if ({mine}) {{ print(path(ctx.file.f_path)); print(path(ctx.file.f_path, 12)); }} }}"
+        )
+    assert found[:2] == [str(path), str(path)[-11:]]
+
+
+def test_sockets_have_cookies() -> None:
+    """The same as getsockopt(SO_COOKIE) has."""
+    needs("helper:get_socket_cookie@tracing")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        cookie = ctypes.c_uint64.from_buffer_copy(server.getsockopt(socket.SOL_SOCKET, 57, 8))
+        found = lines("iter:tcp { print(socket_cookie(ctx.sk_common)); }")
+    assert str(cookie.value) in found
+
+
+def test_arguments_of_raw_tracepoints_are_objects() -> None:
+    """By name, by number, and by way of a variable: the verifier takes each."""
+    needs("helper:get_socket_cookie@tracing")
+    for given in ("args.sk", "(struct sock *)arg0", "$sk"):
+        script = f"rawtracepoint:inet_sock_set_state {{ $sk = args.sk; @[socket_cookie({given})] = count(); }}"
+        with Script(script) as bpf, socket.create_server(("127.0.0.1", 0)):
+            assert bpf["@"].snapshot()
+
+
+def test_a_variable_of_a_program_is_read() -> None:
+    """`uaddr()` of a variable of the C library, wherever it lies in the process."""
+    libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
+    wanted = ctypes.c_int.in_dll(ctypes.CDLL(None), "optind")
+    wanted.value = 211
+    bpf = Script(f'uprobe:{libc}:getpgid {{ @[*uaddr("optind")] = count(); }}', pid=os.getpid())
+    try:
+        with bpf:
+            getpgid(*range(7))
+            assert bpf["@"].snapshot() == {211: 7}
+    finally:
+        wanted.value = 1
+
+
+def test_lines_for_the_trace_pipe_are_taken() -> None:
+    """By both helpers; nothing of them is read, since others would miss it."""
+    needs("helper:trace_vprintk@raw_tracepoint")
+    assert (
+        lines('BEGIN { debugf("pyebpf %d %s\\n", 1, comm); debugf("%d %d %d %5d\\n", 1, 2, 3, 4); print(1); }')[0]
+        == "1"
+    )
+
+
+def test_functions_of_the_kernel_for_programs() -> None:
+    """Those that it has, and those that there are not."""
+    needs("kfunc:bpf_task_acquire")
+    assert lines('BEGIN { print((kfunc_exist("bpf_task_acquire"), kfunc_exist("nonsense"))); }')[0] == "(true, false)"
+
+
+def test_an_address_of_a_map_leads_to_the_kernels_own_struct() -> None:
+    """Of one that is declared, and of one that a function fills."""
+    script = "let @b = hash(33); BEGIN { @b[1] = 5; @c[2] = count(); print(((&@b)->max_entries, (&@c)->max_entries)); }"
+    assert lines(script)[0] == "(33, 4096)"
+
+
+def test_numbers_of_the_kernels_enums_have_names() -> None:
+    """By a cast; as numbers they are numbers."""
+    assert lines('BEGIN { print((enum pid_type)1); printf("%d\\n", (enum pid_type)1); }')[:2] == ["PIDTYPE_TGID", "1"]
+
+
+def test_a_field_of_a_tracepoint_that_is_an_enum_has_names() -> None:
+    """As the record says its type: the reason for which a packet is dropped."""
+    needs("kernel:5.17")
+    script = Script(
+        f'tracepoint:skb:kfree_skb /pid == {os.getpid()}/ {{ printf("%d %s\\n", args.reason, args.reason); }}'
+    )
+    ended = False
+
+    def attached(_: int) -> None:
+        nonlocal ended
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(b"nobody is there", ("127.0.0.1", 9))
+        ended = True
+
+    number, name = "".join(script.output(lambda: ended, attached=attached)).split()[:2]
+    assert number.isdecimal()
+    assert name.startswith("SKB_") or name == "NOT_SPECIFIED"
+
+
+def test_a_struct_of_the_kernel_is_printed_whole() -> None:
+    """Member by member, and one inside another."""
+    assert lines("BEGIN { print(curtask->cred->uid); }")[0] == f"{{ .val = {os.getuid()} }}"
+    script = "BEGIN { $t = curtask->se.run_node; print($t); @ = $t; }"
+    assert all(".rb_right = 0x" in line for line in lines(script)[::3])
+
+
+def test_another_process_has_a_name(capfd: pytest.CaptureFixture[str]) -> None:
+    """As its task has it; where there is none there is a warning, and BEGIN may not ask."""
+    needs("kfunc:bpf_task_from_pid")
+    script = (
+        "iter:task { if (ctx.task.pid) { @[comm(ctx.task.pid) == ctx.task.comm] = count(); } } "
+        "iter:bpf_map { print(comm(-5)); exit(); }"
+    )
+    found = lines(script)
+    assert "N/A" in found
+    assert any(line.startswith("@[true]: ") for line in found)
+    assert "WARNING: No such process (pid=-5)\n" in capfd.readouterr().err
+    with pytest.raises(CompileError, match=r"comm\(\) of a process calls bpf_task_from_pid"):
+        Script("BEGIN { print(comm(1)); }").specs()
+
+
+def test_packets_are_captured(tmp_path: Path) -> None:
+    """Those that this process sends on loopback, without the header of the link; the function says that it worked."""
+    needs("helper:skb_output@tracing")
+    path = tmp_path / "sent.pcap"
+    script = Script(
+        f"rawtracepoint:net_dev_queue /pid == {os.getpid()}/ "
+        f'{{ @[skboutput("{path}", args.skb, args.skb.len, 14)] = count(); }}'
+    )
+    ended = False
+
+    def attached(_: int) -> None:
+        nonlocal ended
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+        ):
+            receiver.bind(("127.0.0.1", 0))
+            for number in range(7):
+                sender.sendto(b"packet %d of pyebpf" % number, receiver.getsockname())
+        ended = True
+
+    assert "".join(script.output(lambda: ended, attached=attached)).strip() == "@[0]: 7"
+    found = path.read_bytes()
+    assert found[20:24] == (101).to_bytes(4, "little")
+    assert [found.count(b"packet %d of pyebpf" % number) for number in range(7)] == [1] * 7
+    assert found[24 + 16] >> 4 == 4
+
+
+def test_all_arguments_are_a_record() -> None:
+    """Of a tracepoint and of a raw one, where a truth value is one; BEGIN has none."""
+    text = "tracepoint:syscalls:sys_enter_getpgid { @[args] = count(); } "
+    script = Script(f"{text} rawtracepoint:sched_switch {{ @s = args; }}", pid=os.getpid())
+    with script:
+        getpgid(*range(3))
+        time.sleep(0.01)  # another process has its turn
+        found = script.printer().maps()
+    assert all(f"@[{{ .pid = {NO_PROCESS + number} }}]: 1\n" in found for number in range(3))
+    assert "@s: { .preempt = false, .prev = 0x" in found.replace("true", "false")
+    with pytest.raises(CompileError, match="there is no record of all args at BEGIN"):
+        Script("BEGIN { print(args); }").specs()
