@@ -27,6 +27,7 @@ from pyebpf.elf.budget import Room
 from pyebpf.symbols.mappings import running_program
 from pyebpf.symbols.python import ROOM, PythonCall, PythonFunctions, Pythons, read_memory, with_python
 from pyebpf.tool import flag
+from pyebpf.tool.tracer import call_before_attaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -91,7 +92,7 @@ class PythonStacks:
         self._functions: dict[int, PythonFunctions] = {}
         self._programs: dict[int, tuple[bytes, bytes]] = {}  # that were looked at
         self._pythons, self._room = Pythons(), Room(ROOM)
-        bpf.before_attaching = self._begin
+        call_before_attaching(bpf, self._begin)
         _OF[bpf] = self
 
     def here(self) -> int:

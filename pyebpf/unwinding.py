@@ -47,6 +47,7 @@ from pyebpf.errors import NotSupported
 from pyebpf.symbols.frame_rules import FrameRules
 from pyebpf.symbols.mappings import MOST_MAPPINGS, read_mappings, running_program
 from pyebpf.symbols.process import mount_namespace
+from pyebpf.tool.tracer import call_before_attaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -155,14 +156,7 @@ class Unwinder:
         self._checked = 0.0
         self._known: dict[int, _Known] = {}
         self._queue: dict[int, Iterator[None]] = {}
-        earlier = bpf.before_attaching
-
-        def begin() -> None:
-            if earlier is not None:
-                earlier()
-            self._begin()
-
-        bpf.before_attaching = begin
+        call_before_attaching(bpf, self._begin)
         bpf.before_compiling.append(_check_registers_are_told)
         _OF[bpf] = self
 

@@ -79,7 +79,7 @@ from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
 from pyebpf.tool.signature import described_open, has_field
 from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, CountsOf, counts_of, histograms_of, load_average
-from pyebpf.tool.tracer import Tracer
+from pyebpf.tool.tracer import Tracer, call_before_attaching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -432,7 +432,7 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
             except Exception:  # noqa: BLE001, S110 - as above
                 pass
 
-        tracer.before_attaching = attempt
+        call_before_attaching(tracer, attempt)
 
     def reader(self, tracer: Built, options: Options) -> Snapshot[Yielded]:
         lines = self.lines

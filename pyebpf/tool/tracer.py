@@ -35,7 +35,7 @@ class Tracer(Protocol):
 
     #: Called with a line of text where attaching or detaching takes seconds.
     progress: Callable[[str], None] | None = None
-    #: Called when all is loaded and nothing attached yet: what it raises ends the start.
+    #: Called when all is loaded and nothing attached yet: what it raises ends the start. `call_before_attaching` adds.
     before_attaching: Callable[[], None] | None = None
 
     def __enter__(self) -> object: ...
@@ -76,3 +76,15 @@ class Tracer(Protocol):
 
     def listing(self) -> str:
         """The compiled programs as text, without loading them."""
+
+
+def call_before_attaching(tracer: Tracer, function: Callable[[], None]) -> None:
+    """Have a function called when all is loaded and nothing attached yet, after those that were given before."""
+    earlier = tracer.before_attaching
+
+    def both() -> None:
+        if earlier is not None:
+            earlier()
+        function()
+
+    tracer.before_attaching = both

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from pyebpf import BPF, s32, u64
-from pyebpf.programs import offcputime, profile, stackcount
+from pyebpf.programs import memleak, offcputime, profile, stackcount
 from pyebpf.unwinding import Unwinder
 from tests.support.command import ROOT
 from tests.support.native import build_native
@@ -54,6 +54,8 @@ FUNCTION void spin(long n) { struct timespec t; do { clock_gettime(CLOCK_PROCESS
                              while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < n); }
 FUNCTION void busy(long n) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
                              spin(n + t.tv_sec * 1000 + t.tv_nsec / 1000000); sink++; }
+FUNCTION void *kept(long n) { void *memory = malloc(n); sink++; return memory; }
+FUNCTION void leaking(long n) { sink += !!kept(n); }
 FUNCTION void nap(long n) { usleep(n * 1000); sink++; }
 
 int main(void)
@@ -70,7 +72,7 @@ int main(void)
         if (!strcmp(word, "sorted")) sorted();
         if (!strcmp(word, "busy")) busy(n);
         if (!strcmp(word, "nap")) nap(n);
-        if (!strcmp(word, "leak")) sink += !!malloc(n);
+        if (!strcmp(word, "leak")) leaking(n);
         if (!strcmp(word, "thread")) { pthread_t t; pthread_create(&t, NULL, in_thread, NULL); pthread_join(t, NULL); }
         puts("done"); fflush(stdout);
     }
@@ -243,6 +245,18 @@ def test_tools(program):
             (stack,) = collect(0)
         assert stack.count == 2
         assert callers(tuple(names(stack)), "target", "leaf", "middle", "outer")[0] == "main"
+
+
+def test_a_summary(program):
+    """`memleak` with --unwind: what is allocated, by all that called, in each summary."""
+    with told(program) as process, memleak.open(pid=process.pid, unwind=True, older=0) as read:
+        for number in (1, 2):
+            for _ in range(7):
+                process.tell("leak", 1000 + number)
+            (leak,) = [each for each in read() if "kept" in each.stack]
+            assert leak.allocations == 7 * number
+            assert callers(leak.stack, "kept", "leaking")[0] == "main"
+    assert leak.bytes == 7 * 1001 + 7 * 1002
 
 
 def names(stack):
