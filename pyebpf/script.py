@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from typing import IO, TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.frames import stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from pyebpf.events import PerfBuffer
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
-    from pyebpf.symbols.frame import Frame
     from pyebpf.target import Target
 
 #: Seconds between two looks at whether the end was asked for.
@@ -297,21 +297,30 @@ class _Names:
 
     def kernel_stack(self, number: int, limit: int, mode: str) -> str:
         frames = self._script.stacks.kernel(number, tracer=True)
-        return _stack_text(frames[:limit], mode, kernel=True)
+        return stack_text(frames, limit, mode, self._readable, kernel=True)
 
     def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
-        frames = self._script.stacks.user(number, pid)
-        return _stack_text(frames[:limit], mode, kernel=False)
+        source = self._script._script.script.settings.show_debug_info and mode != "raw"
+        frames = self._script.stacks.user(number, pid, source=source)
+        return stack_text(frames, limit, mode, self._readable)
+
+    def _readable(self, name: str) -> str:
+        """A symbol's name, demangled unless the script's `config` says otherwise."""
+        if not name.startswith(("_Z", "_R")) or not self._script._script.script.settings.cpp_demangle:
+            return name
+        from pyebpf.symbols.demangle import demangled  # most programs are written in C
+
+        return demangled(name, parameters=True)
 
     def shown(self, text: str) -> str:
         return escaped(text) if self._script.escapes else text
 
     def kernel_symbol(self, address: int) -> str:
         frame = self._script._names().kernel_frames((address,))[0]
-        return _symbol(frame)
+        return symbol_text(frame, self._readable)
 
     def user_symbol(self, address: int, pid: int) -> str:
-        return _symbol(self._script.stacks.user_function(address, pid))
+        return symbol_text(self._script.stacks.user_function(address, pid), self._readable)
 
     def user(self, number: int) -> str:
         import pwd
@@ -356,26 +365,6 @@ class _Names:
 def _booted() -> int:
     """When the machine was started, in nanoseconds since the epoch."""
     return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def _symbol(frame: Frame) -> str:
-    if not frame.name:
-        return f"{frame.address:#x}" if frame.address else "0"
-    return frame.name if not frame.offset else f"{frame.name}+{frame.offset}"
-
-
-def _stack_text(frames: Sequence[Frame], mode: str, *, kernel: bool) -> str:
-    lines = []
-    for frame in frames:
-        place = f"{frame.name}+{frame.offset}" if frame.name else f"{frame.address:#x}"
-        if mode == "raw":
-            lines.append(f"{frame.address:x}")
-        elif mode == "perf":
-            inside = "" if kernel and not frame.module else f" ({frame.module})" if not kernel else ""
-            lines.append(f"\t{frame.address:x} {place}{inside}")
-        else:
-            lines.append(f"        {place}")
-    return "".join(["\n", *(f"{line}\n" for line in lines)])
 
 
 def _number_name(kind: str, number: int) -> str:

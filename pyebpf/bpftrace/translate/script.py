@@ -37,6 +37,8 @@ class Settings:
     dummy_ts_map: str = ""
     missing_probes: str = "error"
     perf_rb_pages: int = 64
+    cpp_demangle: bool = True
+    show_debug_info: bool = False
 
 
 #: Licenses with which the kernel lets programs call all helpers.
@@ -48,7 +50,6 @@ _IGNORED = {"log_size", "on_stack_limit", "cache_user_symbols", "lazy_symbolicat
 _IGNORED |= {"unstable_import", "unstable_macro", "max_ast_nodes", "max_bpf_progs", "max_probes"}
 _IGNORED |= {
     "use_blazesym",
-    "show_debug_info",
     "debuginfo_path",
     "str_trunc_trailer",
     "symbol_source",
@@ -151,12 +152,14 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
     found = Settings(
         int(str(given.get("max_strlen", MAX_STRING))),
         int(str(given.get("max_map_keys", MAX_KEYS))),
-        str(given.get("print_maps_on_exit", True)).lower() not in ("0", "false"),
+        _is_true(given.get("print_maps_on_exit", True)),
         str(given.get("stack_mode", "bpftrace")),
         int(str(given.get("max_cat_bytes", 10240))),
         str(given.get("dummy_ts_map", "")),
         str(given.get("missing_probes", "error")).lower(),
         _power_of_two(int(str(given.get("perf_rb_pages", 64)))),
+        _is_true(given.get("cpp_demangle", True)),
+        _is_true(given.get("show_debug_info", False)),
     )
     if not 1 <= found.max_strlen <= MAX_STRLEN:
         raise program.source.error(
@@ -168,6 +171,10 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
             program.config or program.probes[0],
         )
     return found
+
+
+def _is_true(value: object) -> bool:
+    return str(value).lower() not in ("0", "false")
 
 
 def _power_of_two(number: int) -> int:
