@@ -46,6 +46,9 @@ def parser() -> Parser:
         default=PALETTES[0],
         help="colours: of what runs (samples, the default), of what is blocked (off-cpu), of who wakes (wakeups)",
     )
+    made.add_argument(
+        "--no-comm", action="store_true", help="leave out the processes' names, as to compare programs of two names"
+    )
     made.add_argument("-t", "--title", metavar="TEXT", help="the title (default: of the files)")
     made.add_argument("-u", "--unit", default="samples", metavar="TEXT", help="what is counted (default: samples)")
     return made
@@ -64,6 +67,8 @@ def run_flamegraph(arguments: Sequence[str]) -> int:
         made.error("standard input can be one of the files, not both")
     check_file(options.output)
     stacks = [_read(file) for file in files]
+    if options.no_comm:
+        stacks = [_without_names(each) for each in stacks]
     shown = [Path(file).name if file != STANDARD_OUTPUT else "standard input" for file in files]
     title = ", compared with ".join(reversed(shown)) if options.title is None else options.title
     look = {"title": title, "unit": options.unit, "inverted": options.inverted}
@@ -73,6 +78,15 @@ def run_flamegraph(arguments: Sequence[str]) -> int:
         content = difference_graph(*stacks, **look)
     write_content(options.output, content, Sink.of(sys.stdout))
     return 0
+
+
+def _without_names(stacks: dict[tuple[str, ...], int]) -> dict[tuple[str, ...], int]:
+    """Stacks without the first name, but for those that have nothing else."""
+    found: dict[tuple[str, ...], int] = {}
+    for stack, count in stacks.items():
+        key = stack[1:] or stack
+        found[key] = found.get(key, 0) + count
+    return found
 
 
 def _read(path: str) -> dict[tuple[str, ...], int]:

@@ -86,8 +86,8 @@ class _Thread:
     def __init__(self) -> None:
         self.strings: dict[str, int] = {}
         self.resources: dict[str, int] = {}
-        self.functions: dict[tuple[str, str], int] = {}
-        self.frames: dict[tuple[int, int], int] = {}  # by function and category
+        self.functions: dict[tuple[str, str, str], int] = {}  # by name, module and source file
+        self.frames: dict[tuple[int, int, int], int] = {}  # by function, category and line
         self.nodes: dict[tuple[int | None, int], int] = {}  # by the caller's node and frame
         self.stacks: list[int | None] = []
         self.weights: list[float] = []
@@ -96,9 +96,10 @@ class _Thread:
     def sample(self, path: Sequence[Entry], weight: float) -> None:
         node: int | None = None
         for entry in path:
-            key = json_text(entry.name), entry.module
+            name, file, line = entry.function
+            key = json_text(name), entry.module, json_text(file)
             function = self.functions.setdefault(key, len(self.functions))
-            frame = self.frames.setdefault((function, _CATEGORY[entry.kind]), len(self.frames))
+            frame = self.frames.setdefault((function, _CATEGORY[entry.kind], line), len(self.frames))
             node = self.nodes.setdefault((node, frame), len(self.nodes))
         self.stacks.append(node)
         self.weights.append(weight)
@@ -112,7 +113,7 @@ class _Thread:
 
     def tables(self, interval: float, weight_type: str) -> dict[str, Any]:
         count = len(self.stacks)
-        categories = [category for _, category in self.frames]
+        categories = [category for _, category, _ in self.frames]
         tables: dict[str, Any] = {
             "samples": {
                 "stack": self.stacks,
@@ -146,11 +147,11 @@ class _Thread:
             inlineDepth=[0] * count,
             category=categories,
             subcategory=[0] * count,
-            func=[function for function, _ in self.frames],
+            func=[function for function, _, _ in self.frames],
             nativeSymbol=nothing,
             innerWindowID=[0] * count,
             implementation=nothing,
-            line=nothing,
+            line=[line or None for _, _, line in self.frames],
             column=nothing,
         )
 
@@ -160,9 +161,9 @@ class _Thread:
         return _table(
             isJS=[False] * count,
             relevantForJS=[False] * count,
-            name=[self.string(name) for name, _ in self.functions],
-            resource=[self.resource(module) for _, module in self.functions],
-            fileName=nothing,
+            name=[self.string(name) for name, _, _ in self.functions],
+            resource=[self.resource(module) for _, module, _ in self.functions],
+            fileName=[self.string(file) if file else None for _, _, file in self.functions],
             lineNumber=nothing,
             columnNumber=nothing,
         )

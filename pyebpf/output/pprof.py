@@ -1,7 +1,7 @@
 """Stacks as a profile of pprof's: the protocol buffer perftools.profiles.Profile, compressed by gzip.
 
-Field numbers are those of profile.proto. A function is one location, wherever in it a stack was: stacks whose
-functions are the same are one in all formats.
+Field numbers are those of profile.proto. A function is one location, wherever in it a stack was, and each of its lines
+that is known another: stacks whose functions and lines are the same are one in all formats.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _VALUE_TYPE_TYPE, _VALUE_TYPE_UNIT = 1, 2
 _SAMPLE_LOCATION, _SAMPLE_VALUE, _SAMPLE_LABEL = 1, 2, 3
 _LABEL_KEY, _LABEL_STR, _LABEL_NUM = 1, 2, 3
 _MAPPING_ID, _MAPPING_FILENAME, _MAPPING_HAS_FUNCTIONS = 1, 5, 7
-_LOCATION_ID, _LOCATION_MAPPING, _LOCATION_LINE, _LINE_FUNCTION = 1, 2, 4, 1
-_FUNCTION_ID, _FUNCTION_NAME, _FUNCTION_SYSTEM_NAME = 1, 2, 3
+_LOCATION_ID, _LOCATION_MAPPING, _LOCATION_LINE, _LINE_FUNCTION, _LINE_LINE = 1, 2, 4, 1, 2
+_FUNCTION_ID, _FUNCTION_NAME, _FUNCTION_SYSTEM_NAME, _FUNCTION_FILENAME = 1, 2, 3, 4
 
 _VARINT, _LENGTH = 0, 2  # wire types
 #: The kernel's image among the files, as perf calls it.
@@ -57,7 +57,7 @@ class _Profile:
         self.out = bytearray()
         self.strings = {"": 0}  # the table's first is the empty one
         self.mappings: dict[str, int] = {}
-        self.functions: dict[str, int] = {}
+        self.functions: dict[tuple[str, str], int] = {}
         self.locations: dict[tuple[str, str], int] = {}
 
     def string(self, text: str) -> int:
@@ -89,20 +89,25 @@ class _Profile:
         if known is not None:
             return known
         number = self.locations[key] = len(self.locations) + 1
-        line = _number(_LINE_FUNCTION, self.function(entry.name))
+        function = entry.function
+        line = _number(_LINE_FUNCTION, self.function(function.name, function.file))
+        if function.line:
+            line += _number(_LINE_LINE, function.line)
         out = _number(_LOCATION_ID, number) + _bytes(_LOCATION_LINE, line)
         if entry.module:
             out += _number(_LOCATION_MAPPING, self.mapping(_KERNEL if entry.module == "kernel" else entry.module))
         self.out += _bytes(_LOCATION, out)
         return number
 
-    def function(self, name: str) -> int:
-        known = self.functions.get(name)
+    def function(self, name: str, file: str) -> int:
+        known = self.functions.get((name, file))
         if known is not None:
             return known
-        number = self.functions[name] = len(self.functions) + 1
+        number = self.functions[name, file] = len(self.functions) + 1
         text = self.string(name)
         out = _number(_FUNCTION_ID, number) + _number(_FUNCTION_NAME, text) + _number(_FUNCTION_SYSTEM_NAME, text)
+        if file:
+            out += _number(_FUNCTION_FILENAME, self.string(file))
         self.out += _bytes(_FUNCTION, out)
         return number
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pyebpf.output.escape import json_text
+from pyebpf.output.stacks import function_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,13 @@ def speedscope(stacks: Mapping[tuple[str, ...], int], *, name: str, unit: str = 
         "exporter": "pyebpf",
         "name": name,
         "activeProfileIndex": 0,
-        "shared": {"frames": [{"name": frame} for frame in frames]},
+        "shared": {"frames": [_frame(frame) for frame in frames]},
         "profiles": [profile],
     }
     return json.dumps(document, separators=(",", ":"))
+
+
+def _frame(shown: str) -> dict[str, object]:
+    """A frame, with its file and line where its name has them."""
+    name, file, line = function_of(shown)
+    return {"name": name, "file": file, "line": line} if line else {"name": name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from pyebpf.dataclass import dataclass, replace
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 StackFormat = Literal["text", "folded", "csv", "json"]
 _DELIMITER = "-"
 _JIT = "[jit]"
+_INLINED = " (inlined)"
+_SOURCE = re.compile(rf"(?P<name>.+?):(?P<file>[^:]+):(?P<line>\d{{1,9}})({re.escape(_INLINED)})?", re.DOTALL)
 Kind = Literal["user", "kernel", "jit", "mark"]
 #: The name of the box between a stack and a further part.
 BETWEEN_PARTS = "--"
@@ -90,12 +93,33 @@ def names(stack: Stack, *, delimited: bool = False, annotated: bool = False) -> 
     return tuple(found)
 
 
+class Function(NamedTuple):
+    """A function, and the place in its source where a frame is; "" and 0 where that is not known."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+
+
 class Entry(NamedTuple):
     """A line of a stack for other profilers; a "mark" is no function: it separates parts, or names a process."""
 
     name: str
     module: str
     kind: Kind
+
+    @property
+    def function(self) -> Function:
+        """The function apart from the file and line at the end of its name, as `--source` and `--python` give them."""
+        return Function(self.name) if self.kind == "mark" else function_of(self.name)
+
+
+def function_of(name: str) -> Function:
+    """The function of a frame's name: `work:a.c:7 (inlined)` and `py::work:/srv/a.py:7` have their place in it."""
+    match = _SOURCE.fullmatch(name)
+    if match is not None:
+        return Function(match["name"], match["file"], int(match["line"]))
+    return Function(name.removesuffix(_INLINED))
 
 
 def entries(stack: Stack) -> list[Entry]:

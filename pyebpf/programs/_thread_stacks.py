@@ -100,7 +100,7 @@ def source_option() -> Any:
         "--source",
         metavar="WHAT",
         choices=(INLINED, LINES),
-        help="show functions that were inlined, or these and source lines, by the DWARF of programs",
+        help="inlined: show functions that were inlined, by the DWARF of programs; lines: source lines, too",
     )
 
 

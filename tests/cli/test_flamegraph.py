@@ -53,6 +53,19 @@ def test_the_difference_of_two(files, capsys):
     assert capsys.readouterr().out == difference_graph(stacks, {("app", "main"): 8}, title="b, compared with a")
 
 
+def test_programs_of_two_names(tmp_path, capsys):
+    """--no-comm compares what they do; a stack that is a name alone keeps it."""
+    files = []
+    for name, text in (("a", "old;main;work 3\nold;main 1\nidle 2\n"), ("b", "new;main;work 8\n")):
+        (tmp_path / name).write_text(text)
+        files.append(str(tmp_path / name))
+    assert main(["flamegraph", "--no-comm", *files]) == 0
+    before, after = {("main", "work"): 3, ("main",): 1, ("idle",): 2}, {("main", "work"): 8}
+    assert capsys.readouterr().out == difference_graph(before, after, title="b, compared with a")
+    assert main(["flamegraph", "--no-comm", files[0]]) == 0
+    assert capsys.readouterr().out == flame_graph(before, title="a")
+
+
 def test_standard_input(files, monkeypatch, capsys):
     """By default, and as `-` in place of either file; bytes that are no text become escapes."""
     standard_input(monkeypatch, b"app;caf\xe9 2\n")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyebpf.output.stack_files import STACK_FILES, Recording
-from pyebpf.output.stacks import Stack, StackPart, entries, merged
+from pyebpf.output.stacks import Function, Stack, StackPart, entries, merged
 from tests.support.folded import unescaped
 from tests.support.json_schema import faults
 from tests.support.needs import needs
@@ -34,7 +34,7 @@ WOKEN = Stack(
 )
 STACKS = [BUSY, READ, IDLE, WOKEN]
 PLAIN = Recording(name="tool", title="A title", unit="samples")
-names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
+names = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1, max_size=6)
 frames = st.lists(st.builds(Frame, names, st.sampled_from(["", "kernel", "[jit]", "/bin/a", LIBC])), max_size=4).map(
     tuple
 )
@@ -324,3 +324,56 @@ def test_a_sample_without_frames_is_not_lost():
     """It has the process's name in their place."""
     assert [entry.name for entry in entries(IDLE)] == ["caf\udce9"]
     assert [entry.kind for entry in entries(WOKEN)] == ["user", "kernel", "mark", "user", "mark"]
+
+
+SOURCES = Stack(
+    7,
+    "a:b:1",
+    7,
+    (
+        Frame("hash:sort.c:4 (inlined)"),
+        Frame("weigh (inlined)"),
+        Frame("py::serve:/srv/app.py:30", "[python]"),
+        Frame("app::less:a.cc:9"),
+        Frame("app::less:a.cc:12"),
+        Frame("operator:"),
+    ),
+)
+FUNCTIONS = [
+    Function("a:b:1"),
+    Function("operator:"),
+    Function("app::less", "a.cc", 12),
+    Function("app::less", "a.cc", 9),
+    Function("py::serve", "/srv/app.py", 30),
+    Function("weigh"),
+    Function("hash", "sort.c", 4),
+]
+
+
+def test_lines_stand_apart_from_functions():
+    """The names that `--source` and `--python` give have a file and a line, and the mark of what was inlined."""
+    assert [entry.function for entry in entries(SOURCES)] == FUNCTIONS[1:]
+    # A mark is a process's name, whatever it looks like.
+    assert [entry.function for entry in entries(Stack(1, "a:b:1", 7))] == FUNCTIONS[:1]
+
+
+def test_each_format_has_lines():
+    """The profiles of pprof and Firefox have one function for two of its lines."""
+    profile = Profile(STACK_FILES["pprof"].write([SOURCES], PLAIN))
+    found = []
+    for locations, _, _ in profile.samples:
+        for number in reversed(locations):
+            line = message(profile.locations[number][4][0])
+            function = profile.functions[line[1][0]]
+            texts = [profile.strings[function[field][0]] if field in function else "" for field in (2, 4)]
+            found.append(Function(*texts, line.get(2, [0])[0]))
+    assert found == FUNCTIONS[1:]
+    assert len(profile.functions) == len(FUNCTIONS) - 2
+    (thread,) = json.loads(STACK_FILES["firefox"].write([SOURCES], PLAIN))["threads"]
+    text, functions = thread["stringArray"], columns(thread["funcTable"])
+    assert [
+        Function(text[each["name"]], text[each["fileName"]] if each["fileName"] is not None else "", line or 0)
+        for each, line in ((functions[frame["func"]], frame["line"]) for frame in columns(thread["frameTable"]))
+    ] == FUNCTIONS[1:]
+    shared = json.loads(STACK_FILES["speedscope"].write([SOURCES], PLAIN))["shared"]
+    assert [Function(**each) for each in shared["frames"]][1:] == FUNCTIONS[1:]
