@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MAX_VDSOS = 64
 _PERF_MAP = "/tmp/perf-{}.map"  # noqa: S108 - where just-in-time compilers and perf have agreed to look for it
 _MAX_PROCESSES = 16_384
-_LOOK_AGAIN = 1.0  # seconds
+_LOOK_AGAIN, _LOOK_AGAIN_SOON = 1.0, 0.1  # seconds: at mappings, at code that a process has made
 # What is kept at most: mappings of all processes, 350 bytes each, and of one process how often it was found changed,
 # and frames that have been asked for; files, and bytes of their symbols and of names in perf maps.
 _MAX_MAPPINGS, _MAX_SNAPSHOTS, _MAX_FRAMES = 131_072, 4, 8192
@@ -181,6 +181,7 @@ class _Process:
         self._room = room
         self._snapshots: list[tuple[tuple[Mapping, ...], tuple[MappedFile | None, ...]]] = []
         self._perf_map: PerfMap | None = None
+        self._perf_map_looked = 0.0
         self._frames: dict[int, Frame] = {}
         self._looks: list[float] = []
 
@@ -228,11 +229,13 @@ class _Process:
         return True
 
     def _look_at_perf_map(self, found: PerfMap) -> None:
+        self._perf_map_looked = time.monotonic()
         try:
             with self._files.spending(found.owner, found.path) as seconds:
                 found.look(seconds)
         except OverBudget as error:
-            self._files.give_up(found.path, str(error))
+            if os.path.lexists(found.path):  # most processes have none
+                self._files.give_up(found.path, str(error))
         if found.given_up:
             self._files.give_up(found.path, found.given_up)
 
@@ -298,7 +301,8 @@ class _Process:
         if self._perf_map is None:
             return None
         found = self._perf_map.table().find(address)
-        if found is None:
+        # A machine's own emulator has code without names by the thousand.
+        if found is None and time.monotonic() - self._perf_map_looked > _LOOK_AGAIN_SOON:
             self._look_at_perf_map(self._perf_map)
             found = self._perf_map.table().find(address)
         return Frame(found.name, found.offset, "[jit]", address) if found is not None else None

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,7 @@ def test_a_perf_map(folder):
             assert named(symbols, program.pid, 0x10008, 0x10040) == ["LazyCompile:~first one x.js:1+0x8", "0x10040"]
             with path.open("a") as file:
                 file.write("10040 40 second\n10000 20 again\n")
+            time.sleep(0.15)  # it is looked at ten times a second at most
             assert named(symbols, program.pid, 0x10041) == ["second+0x1"]
             assert symbols.processes.resolve(program.pid, 0x10041).module == "[jit]"
             if os.geteuid() == 0:
