@@ -20,9 +20,9 @@ from tests.peers.bcc.oneliners import ONE_LINERS, OneLiner
 from tests.peers.bcc.outputs import counts_of
 from tests.peers.bcc.workloads import WORKLOADS
 
-START, END = 300.0, 60.0  # seconds until a tool traces, and until it has ended
-#: Seconds that argdist counts for: longer than the other tool takes to start, and the workload.
-INTERVAL = 40
+START, END = 300.0, 150.0  # seconds until a tool traces, and until it has ended
+#: Seconds that argdist counts for, bcc's first: longer than the other tool takes to start, and the workload.
+INTERVALS = (90, 20)
 
 
 class Running:
@@ -77,9 +77,11 @@ def compare(each: OneLiner, peers: list[str]) -> str:
     """Run a one-liner by both, and say whether they count the same."""
     tool, *arguments = each.command
     by_itself = tool == "argdist"
-    theirs = Running([*peers, f"{tool}-bpfcc", *(["-i", str(INTERVAL), "-n", "1"] if by_itself else []), *arguments])
+    theirs = Running(
+        [*peers, f"{tool}-bpfcc", *(["-i", str(INTERVALS[0]), "-n", "1"] if by_itself else []), *arguments]
+    )
     there = theirs.wait_until_it_traces()
-    ends = [str(INTERVAL // 2), "1"] if by_itself else []
+    ends = [str(INTERVALS[1]), "1"] if by_itself else []
     ours = Running([sys.executable, "-m", "pyebpf", tool, *arguments, *ends])
     here = ours.wait_until_it_traces()
     if here and there:

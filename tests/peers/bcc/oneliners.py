@@ -29,7 +29,7 @@ ONE_LINERS = (
     ),
     # Networks.
     OneLiner(("argdist", "-C", "t:syscalls:sys_exit_connect():int:args->ret:args->ret<0"), "connects", "values"),
-    OneLiner(("stackcount", "-U", "t:syscalls:sys_enter_connect"), "connects", "stacks"),
+    OneLiner(("stackcount", "-U", "t:syscalls:sys_enter_connect"), "connects", "stacks of users"),
     OneLiner(("argdist", "-H", "p::tcp_sendmsg(void *sk, void *msg, int size):int:size"), "tcp", "buckets"),
     OneLiner(("argdist", "-H", "r::tcp_recvmsg():int:$retval:$retval>0"), "tcp", "buckets"),
     OneLiner(("funccount", "tcp_*"), "tcp", "counts"),
