@@ -125,7 +125,10 @@ class ElfHeaders:
         self.sections: tuple[Section, ...] = ()
         self.segments: tuple[Segment, ...] = ()
         with open_file() as stream:
-            self._total = stream.seek(0, os.SEEK_END)
+            try:
+                self._total = stream.seek(0, os.SEEK_END)
+            except OSError as error:
+                raise MalformedData(f"{path} cannot be read: {error.strerror}") from error
             ident = self._bytes(stream, 0, min(16, self._total), "header")
             layout = _LAYOUTS.get((ident[4], "<>"[ident[5] - 1])) if _is_elf(ident) else None
             if layout is None:
@@ -145,8 +148,11 @@ class ElfHeaders:
         self.budget.check(size, MAX_STRING_BYTES, f"bytes of its {what}")
         if size < 0 or offset + size > self._total:
             raise MalformedData(f"{self.path}: the file ends before the end of its {what}: was it cut short?")
-        stream.seek(offset)
-        data = stream.read(size)
+        try:
+            stream.seek(offset)
+            data = stream.read(size)
+        except OSError as error:
+            raise MalformedData(f"{self.path} cannot be read: {error.strerror}") from error
         if len(data) != size:
             raise MalformedData(f"{self.path}: the file was cut short while it was read")
         return data

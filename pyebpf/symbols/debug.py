@@ -24,6 +24,7 @@ _MAX_PACKED, _MAX_UNPACKED, _DICTIONARY = 1 << 23, 1 << 24, 1 << 26
 _MAX_SUMMED = 1 << 27
 _SMALLEST_ID = 2  # bytes: the first is the folder
 _CHUNK = 1 << 20
+_SHARED = ".gnu_debugaltlink"
 _LONGEST_LINK = 1 << 13  # bytes of .gnu_debugaltlink: a path and a build id
 
 
@@ -48,12 +49,15 @@ def debug_info_of(elf: ElfSymbols, *, root: str = "", path: str = "") -> DebugIn
 
     section = ".debug_info"
     found = elf if elf.section(section) is not None else _debug_file(elf, section, root, path)
-    return DebugInfo(found, _shared_file(found, root)) if found is not None else None
+    if found is None:
+        return None
+    shared = _shared_file(found, root)
+    return DebugInfo(found, shared, incomplete=shared is None and found.section(_SHARED) is not None)
 
 
 def _shared_file(elf: ElfSymbols, root: str) -> ElfFile | None:
     """The file that several debug files share (`.gnu_debugaltlink`: its path and its build id)."""
-    section = elf.section(".gnu_debugaltlink")
+    section = elf.section(_SHARED)
     if section is None or section.size > _LONGEST_LINK:
         return None
     name, _, build_id = elf.contents(section).partition(b"\0")

@@ -51,6 +51,9 @@ class ElfFile(ElfSymbols):
     def _open_again(self) -> BinaryIO:
         stream = open_regular(self.path)
         status = os.fstat(stream.fileno())
+        if not status.st_size:  # as files of /proc, whose reading may do anything
+            stream.close()
+            raise MalformedData(f"{self.path} is not an ELF file")
         identity = (status.st_dev, status.st_ino)
         if self.identity not in {(0, 0), identity}:
             stream.close()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+#: The name of what has none.
+UNKNOWN = "[unknown]"
+
 
 @lru_cache(maxsize=8192)
 def _demangled(name: str) -> str:

@@ -14,7 +14,7 @@ from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import PyebpfError
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.files import ElfFile
-from pyebpf.symbols.frame import Frame
+from pyebpf.symbols.frame import UNKNOWN, Frame
 from pyebpf.symbols.mappings import VDSO, Mapping, read_mappings, read_vdso
 from pyebpf.symbols.perf_map import PerfMap
 
@@ -254,7 +254,7 @@ class _Process:
         return tuple(
             frame._replace(file=each.file, line=each.line)
             if number == len(lines) - 1
-            else Frame(each.name or frame.name, 0, frame.module, frame.address, each.file, each.line, inlined=True)
+            else Frame(each.name or UNKNOWN, 0, frame.module, frame.address, each.file, each.line, inlined=True)
             for number, each in enumerate(lines)
         ) or (frame,)
 

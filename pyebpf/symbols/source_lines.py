@@ -35,6 +35,8 @@ class SourceLines:
                 info = self._open(file)
                 if info is None:
                     return ()
+                if info.incomplete:
+                    files.give_up(f"{file.path} ", f"{info.elf.path}: the file that it shares DWARF with is missing")
                 info.limit(seconds, files.patience)
                 return info.lines(address)
         except OverBudget as error:

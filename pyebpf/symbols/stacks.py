@@ -30,6 +30,8 @@ _CALLERS = (
     "return_to_handler",
 )
 _TRAMPOLINE = "bpf_trampoline_"
+#: Frames of a stack with the calls that were inlined; beyond them the innermost of an address are left out.
+MAX_EXPANDED = 512
 
 
 def without_tracer(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
@@ -78,5 +80,9 @@ class Symbols:
             return frames
         found: list[Frame] = []
         for index, frame in enumerate(frames):
-            found += self.processes.with_source(pid, frame.address - bool(index and frame.address), frame)
+            address = frame.address - bool(index and frame.address)
+            expanded = self.processes.with_source(pid, address, frame)
+            # Whoever writes a program's DWARF may have it inlined as deep as he likes.
+            room = MAX_EXPANDED - len(found) - (len(frames) - index)
+            found += expanded[-1 - max(room, 0) :]
         return tuple(found)

@@ -6,9 +6,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from pyebpf.elf.dwarf.info import DebugInfo
-from pyebpf.symbols.debug import debug_info_of
+from pyebpf.errors import PyebpfError
+from pyebpf.symbols.debug import debug_info_of, include_debug_symbols
 from pyebpf.symbols.files import ElfFile
+from pyebpf.symbols.frame import Frame
+from pyebpf.symbols.stacks import MAX_EXPANDED, Symbols
 from tests.elf.test_dwarf import CPP, C, compiled, instructions
 from tests.support.needs import needs
 
@@ -26,11 +31,13 @@ def test_what_several_files_share(tmp_path):
         elf = ElfFile(str(tmp_path / name))
         assert elf.section(".gnu_debugaltlink") is not None
         info = debug_info_of(elf)
+        assert not info.incomplete
         assert [info.lines(address) for address in instructions(elf)] == expected
     # Without that file, or with another in its place, lines are known and names that lie there are not.
     for replace in (Path.unlink, lambda path: shutil.copy(tmp_path / "two", path)):
         replace(tmp_path / "shared")
         info = debug_info_of(ElfFile(str(tmp_path / "one")))
+        assert info.incomplete
         found = [info.lines(address) for address in instructions(info.elf)]
         assert [[each.line for each in calls] for calls in found] == [
             [each.line for each in calls] for calls in before["one"]
@@ -54,3 +61,33 @@ def test_debug_files(tmp_path):
     assert [found.lines(address) for address in instructions(found.elf)] == expected
     Path(f"{other}.debug").rename(f"{path}.debug")
     assert debug_info_of(ElfFile(str(path))) is None
+
+
+@pytest.mark.parametrize("target", ["/proc/self/mem", "/proc/self/pagemap", "/proc/self/syscall", "/dev/zero", "/"])
+def test_links_that_lead_astray(target, tmp_path):
+    """A debug file that is a link to what is no file of a disk is not read, and ends nothing."""
+    needs("command:objcopy", "command:strip")
+    path = compiled(tmp_path, "gcc")
+    debug = Path(f"{path}.debug")
+    debug.write_bytes(path.read_bytes())
+    subprocess.run(["strip", path], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", path], check=True)
+    # The build id would be compared before the file's checksum is made.
+    subprocess.run(["objcopy", "--remove-section=.note.gnu.build-id", path], check=True)
+    debug.unlink()
+    debug.symlink_to(target)
+    assert debug_info_of(ElfFile(str(path))) is None
+    assert include_debug_symbols(ElfFile(str(path))) == ""
+    with pytest.raises(PyebpfError):
+        ElfFile(str(debug))
+
+
+def test_calls_inlined_without_end(monkeypatch):
+    """A stack has so many frames at most, all of its own among them."""
+    symbols = Symbols()
+    monkeypatch.setattr(symbols.processes, "resolve", lambda _, address: Frame("f", address, "/bin/f", address))
+    inlined = tuple(Frame("g", 0, "/bin/f", 1, "a.c", number, inlined=True) for number in range(300))
+    monkeypatch.setattr(symbols.processes, "with_source", lambda _pid, _address, frame: (*inlined, frame))
+    frames = symbols.user_frames(1, range(0x1000, 0x1000 + 127), source=True)
+    assert len(frames) == MAX_EXPANDED
+    assert [frame.address for frame in frames if not frame.inlined] == list(range(0x1000, 0x1000 + 127))

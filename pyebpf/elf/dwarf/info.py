@@ -44,8 +44,10 @@ class DebugInfo:
     where it would take too much.
     """
 
-    def __init__(self, elf: ElfHeaders, shared: ElfHeaders | None = None) -> None:
+    def __init__(self, elf: ElfHeaders, shared: ElfHeaders | None = None, *, incomplete: bool = False) -> None:
         self.elf = elf
+        #: Whether there is no such file where there should be one: what lies there has no name.
+        self.incomplete = incomplete
         self._sections = DebugSections(elf)
         self._shared = DebugInfo(shared) if shared is not None else None
         self._units: Units | None = None

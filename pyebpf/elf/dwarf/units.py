@@ -13,6 +13,7 @@ from pyebpf.elf.dwarf.constants import (
     Attribute,
     Form,
 )
+from pyebpf.elf.headers import raw
 from pyebpf.elf.leb128 import uleb
 from pyebpf.errors import MalformedData
 
@@ -157,7 +158,7 @@ class Unit:
         form, number = value
         sections = self._sections
         if form == Form.STRING:
-            return sections.elf.budget.name(self.data[number : self.data.index(0, number)])
+            return sections.elf.budget.name(raw(self.data, number))
         if form in (Form.STRP_SUP, Form.GNU_STRP_ALT):
             return self._shared.string(".debug_str", number) if self._shared is not None else ""
         if form in STRING_NUMBERS:

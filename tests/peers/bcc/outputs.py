@@ -44,6 +44,8 @@ def _plain(name: str) -> str:
 def _bucket(groups: dict[str, str | None]) -> str:
     """First and last value of a bucket."""
     low = int(groups["low"] or 0) * _UNITS[groups.get("unit") or ""]
+    if low in (0, 1):
+        return "0 -> 1"  # bcc has both in one
     if groups.get("end"):
         return f"{low} -> {int(groups['end'] or 0) * _UNITS[groups['ends'] or ''] - 1}"
     return f"{low} -> {groups.get('last') or low}"

@@ -16,7 +16,7 @@ from tests.peers.bcc.outputs import counts_of
             "t:x\n[4K, 8K)               8 |@@@@@@@|\n",
             {"4096 -> 8191": 8},
         ),
-        ("buckets", "  1 -> 1  : 3  |**|\n", "[1]    3 |@@|\n", {"1 -> 1": 3}),
+        ("buckets", "  0 -> 1  : 3  |**|\n", "[1]    3 |@@|\n", {"0 -> 1": 3}),
         (
             "values",
             "\tCOUNT      EVENT\n\t7          args->rwbs = b'WS'\n\t2          $retval = -111\n",
