@@ -175,12 +175,16 @@ def test_a_program_that_is_entered_again(hole):
     with bpf:
         if len(bpf.attachments) < 2:
             needs("tracepoint:exceptions:page_fault_kernel")
-        place[0] = hole
-        getpgid(*range(23))
-        place[0] = 0
+        for _ in range(3):
+            before, runs[0] = sum(bpf.dropped.values()), 0
+            place[0] = hole
+            getpgid(*range(23))
+            place[0] = 0
+            if runs[0] % 23 == 0:  # on a busy machine a fault may be taken once more
+                break
         faults = runs[0] // 23  # a read makes one, on some processors and kernels two
         assert runs[0] == 23 * faults > 0
-        assert bpf.dropped == {"on_fault: running already on the processor": 23 * faults * faults}
+        assert bpf.dropped == {"on_fault: running already on the processor": before + 23 * faults * faults}
 
 
 def test_the_command_reports_what_was_dropped(tmp_path):
