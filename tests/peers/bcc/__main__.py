@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.peers.bcc.oneliners import ONE_LINERS, OneLiner
+from tests.peers.bcc.oneliners import BY_TIMERS, ONE_LINERS, OneLiner
 from tests.peers.bcc.outputs import counts_of
 from tests.peers.bcc.workloads import WORKLOADS
 
@@ -90,7 +90,10 @@ def compare(each: OneLiner, peers: list[str]) -> str:
     their = theirs.end(interrupt=there and not by_itself)
     if not here and not there:
         return f"refused by both: {mine.strip().splitlines()[-1]}"
-    found, expected = counts_of(each.form, mine), counts_of(each.form, their)
+    found, expected = (
+        {name: count for name, count in counts_of(each.form, text).items() if name not in BY_TIMERS}
+        for text in (mine, their)
+    )
     if found and found == expected:
         return f"the same: {sum(found.values())} in {len(found)}"
     return f"DIFFERENT\n--- pyebpf {found}\n{mine}\n--- bcc {expected}\n{their}"

@@ -13,6 +13,9 @@ class OneLiner(NamedTuple):
     form: str
 
 
+#: Functions that timers run, so often as a tool traces.
+BY_TIMERS = frozenset({"tcp_orphan_count_sum", "tcp_orphan_update"})
+
 ONE_LINERS = (
     # Disks.
     OneLiner(("funccount", "t:block:*"), "disk", "counts"),
