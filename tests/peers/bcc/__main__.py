@@ -86,6 +86,7 @@ def compare(each: OneLiner, peers: list[str]) -> str:
     here = ours.wait_until_it_traces()
     if here and there:
         WORKLOADS[each.workload]()
+        time.sleep(1)  # the kernel frees sockets when nobody can be at them any more
     mine = ours.end(interrupt=here and not by_itself)
     their = theirs.end(interrupt=there and not by_itself)
     if not here and not there:
