@@ -83,8 +83,14 @@ class SimulatedSymbols:
         """Frames of a stack in the kernel, as the test gave them."""
         return tuple(map(self.text.resolve, addresses))
 
-    def user_frames(self, _pid: int, addresses: Sequence[int]) -> tuple[Frame, ...]:
-        """Frames of a stack in a process, as the test gave them."""
+    def user_frames(
+        self,
+        _pid: int,
+        addresses: Sequence[int],
+        *,
+        source: bool = False,  # noqa: ARG002 - the interface's
+    ) -> tuple[Frame, ...]:
+        """Frames of a stack in a process, as the test gave them, who knows no source."""
         return tuple(map(self.user_text.resolve, addresses))
 
     def __getitem__(self, address: int) -> str:
