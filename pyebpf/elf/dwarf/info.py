@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.elf.dwarf.constants import SHARED_REFERENCES, Attribute, Tag
 from pyebpf.elf.dwarf.inlined import functions, inlined_calls
 from pyebpf.elf.dwarf.lines import LineTable
-from pyebpf.elf.dwarf.sections import DebugSections
+from pyebpf.elf.dwarf.sections import DebugSections, initial_length
 from pyebpf.elf.dwarf.units import Units
 from pyebpf.errors import MalformedData
 
@@ -245,15 +245,9 @@ def _address_ranges(sections: DebugSections) -> Iterator[tuple[int, int, int]]:
     order, place = sections.elf.byte_order, 0
     while place + 12 <= len(data):
         start = place
-        (length,) = unpack_from(order + "I", data, place)
-        word, size = "I", 4
-        place += 4
-        if length == 0xFFFF_FFFF:
-            (length,) = unpack_from(order + "Q", data, place)
-            word, size = "Q", 8
-            place += 8
+        length, place, size = initial_length(data, order, place)
         end = place + length
-        _, offset = unpack_from(order + "H" + word, data, place)
+        _, offset = unpack_from(order + ("HQ" if size == 8 else "HI"), data, place)
         address_size = data[place + 2 + size]
         if end > len(data) or address_size not in (4, 8):
             raise MalformedData(f"{sections.elf.path}: section .debug_aranges is garbled")

@@ -9,6 +9,7 @@ from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from pyebpf.elf.dwarf.constants import Form
+from pyebpf.elf.dwarf.sections import initial_length
 from pyebpf.elf.headers import raw
 from pyebpf.elf.leb128 import sleb, uleb
 from pyebpf.errors import MalformedData
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from pyebpf.elf.dwarf.sections import DebugSections
 
-_WIDE, _NEW = 0xFFFF_FFFF, 5
+_NEW = 5
+_MAX_LINE = 0xFFFF_FFFF
 _MAX_TABLE, _MAX_ROWS, _MAX_FILES = 1 << 25, 1 << 18, 1 << 16
 _PATH, _DIRECTORY_INDEX = 1, 2  # DW_LNCT_*
 _OFTEN = 4096  # rows between looks at the clock
@@ -38,11 +40,7 @@ class LineTable:
         self._files = array("i")
         self._lines = array("I")
         header = sections.read(".debug_line", offset, 32)
-        (length,) = unpack_from(self._order + "I", header)
-        start, self._offset_size = 4, 4
-        if length == _WIDE:
-            (length,) = unpack_from(self._order + "Q", header, 4)
-            start, self._offset_size = 12, 8
+        length, start, self._offset_size = initial_length(header, self._order)
         self._budget.check(length, _MAX_TABLE, "bytes of a line table")
         self._data = sections.read(".debug_line", offset + start, length)
         if len(self._data) != length:
@@ -212,7 +210,7 @@ class LineTable:
                 opcode -= base
                 address += opcode // line_range * minimum
                 line += line_base + opcode % line_range
-                rows.append((address, file, line & _WIDE))
+                rows.append((address, file, line & _MAX_LINE))
             elif opcode == 0:
                 size, place = uleb(data, place)
                 kind = data[place]
@@ -228,7 +226,7 @@ class LineTable:
                     address &= (1 << 64) - 1
                 place += size
             elif opcode == 1:  # DW_LNS_copy
-                rows.append((address, file, line & _WIDE))
+                rows.append((address, file, line & _MAX_LINE))
             elif opcode == 2:  # DW_LNS_advance_pc
                 step, place = uleb(data, place)
                 address = address + step * minimum & (1 << 64) - 1

@@ -15,9 +15,19 @@ if TYPE_CHECKING:
 
 #: Bytes of a section that are kept whole; of larger ones parts are read. Compressed ones must be unpacked whole.
 _KEPT, _MAX_UNPACKED = 1 << 20, 1 << 26
+_WIDE = 0xFFFF_FFFF  # the length follows in eight bytes
 _LONGEST = 4096  # bytes of a string
 _SHF_COMPRESSED = 0x800
 _ELFCOMPRESS_ZLIB = 1
+
+
+def initial_length(data: bytes, order: str, place: int = 0) -> tuple[int, int, int]:
+    """A length, DWARF 5, section 7.4: of what follows, the place behind it, and the size of offsets in what follows."""
+    (length,) = unpack_from(order + "I", data, place)
+    if length != _WIDE:
+        return length, place + 4, 4
+    (length,) = unpack_from(order + "Q", data, place + 4)
+    return length, place + 12, 8
 
 
 class DebugSections:

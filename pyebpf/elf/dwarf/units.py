@@ -13,6 +13,7 @@ from pyebpf.elf.dwarf.constants import (
     Attribute,
     Form,
 )
+from pyebpf.elf.dwarf.sections import initial_length
 from pyebpf.elf.headers import raw
 from pyebpf.elf.leb128 import uleb
 from pyebpf.errors import MalformedData
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 #: An attribute's form, and the number that it has; of a string in the entry itself the place.
 Value: TypeAlias = "tuple[int, int]"
 
-_WIDE, _RESERVED = 0xFFFF_FFFF, 0xFFFF_FFF0  # of unit_length: it follows in 8 bytes; from here on it is no length
+_RESERVED = 0xFFFF_FFF0  # of unit_length: from here on it is no length
 _OLDEST, _NEWEST = 2, 5
 _NEW_UNITS = 5  # the version since which a unit's header says what it is
 #: Bytes behind the header, by DW_UT_*: skeleton and split_compile have a number, type units what they are of.
@@ -319,12 +320,8 @@ class Units:
         elf = self.sections.elf
         order = elf.byte_order
         data = self.sections.read(".debug_info", offset, 40)
-        (length,) = unpack_from(order + "I", data)
-        start, offset_size = 4, 4
-        if length == _WIDE:
-            (length,) = unpack_from(order + "Q", data, 4)
-            start, offset_size = 12, 8
-        elif length >= _RESERVED:
+        length, start, offset_size = initial_length(data, order)
+        if offset_size == 4 and length >= _RESERVED:
             raise MalformedData(f"{elf.path}: section .debug_info is garbled")
         (version,) = unpack_from(order + "H", data, start)
         end = offset + start + length

@@ -251,10 +251,10 @@ class Expressions(Reader):
 
     def _name_behind_levels(self) -> Value:
         """`1A1BE1c` is A::B::c. So is `1A1c` A::c, as GCC once had it, with a type as the scope."""
-        scope = self._level()
+        scope = self.templated_name()
         while not self.take("E"):
             place = len(self.substitutions)
-            level = self._level()
+            level = self.templated_name()
             if not "0" <= self.s[self.i] <= "9" and not (
                 self.s[self.i] == "E" and ("0" <= self.s[self.i + 1] <= "9" or self.s[self.i + 1] in "od")
             ):
@@ -265,12 +265,6 @@ class Expressions(Reader):
         value = _glued(scope, "::", self._simple_name())
         self.is_primary = self.s[self.i - 1] != "E"
         return value
-
-    def _level(self) -> Value:
-        part: Value = self.source_name()
-        if self.s[self.i] == "I":
-            part = self.with_arguments(part, self.template_arguments())
-        return part
 
     def _simple_name(self) -> Value:
         """A name without a scope, or an operator or destructor."""

@@ -258,6 +258,13 @@ class Reader:
         """A template's name with its arguments."""
         raise NotImplementedError
 
+    def templated_name(self) -> Value:
+        """A source name, with template arguments if it has some."""
+        name: Value = self.source_name()
+        if self.s[self.i] == "I":
+            name = self.with_arguments(name, self.template_arguments())
+        return name
+
     def operator_name(self) -> str:
         """An operator's function, as in `operator+`."""
         raise NotImplementedError

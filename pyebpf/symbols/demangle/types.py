@@ -256,16 +256,8 @@ class Types(Reader):
         if self.s[self.i] in "tl":  # an unnamed type or a lambda, as in a name
             self.i -= 1
             return self.name()
-        qualifier: Value = self.source_name()
-        if self.s[self.i] == "I":
-            qualifier = self.with_arguments(qualifier, self.template_arguments())
+        qualifier = self.templated_name()
         return spread(lambda of, what: _qualified(of, f" {text(what)}"), self.type(), qualifier)
-
-    def _vendor_type(self) -> Value:
-        name: Value = self.source_name()
-        if self.s[self.i] == "I":
-            name = self.with_arguments(name, self.template_arguments())
-        return name
 
     def _elaborated_or_parameter(self) -> Value:
         """Behind a T: `struct`, `union` or `enum` before a name, or a template parameter."""
@@ -438,6 +430,6 @@ _TYPES = {
     "M": Types._member_pointer_type,
     "T": Types._elaborated_or_parameter,
     "U": Types._vendor_qualified,
-    "u": Types._vendor_type,
+    "u": Types.templated_name,
     "D": Types._behind_d,
 }
