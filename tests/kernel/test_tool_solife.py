@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.programs import solife, sormem
+from pyebpf.programs._new_sockets import ACCEPT, CONNECT
 from tests.support.command import running
 from tests.support.needs import PROBES, needs_functions, unless
 from tests.support.processors import one_processor
@@ -64,7 +65,7 @@ def test_both_ends_of_sessions(family, tmp_path):
                 accepted.close()
             most.append(time.monotonic_ns() - began)
         found = taken(sessions, 2 * count)
-    assert [each.call for each in found] == [solife.ACCEPTED, solife.CONNECTED] * count
+    assert [each.call for each in found] == [ACCEPT, CONNECT] * count
     assert {(each.pid, each.comm) for each in found} == {(os.getpid(), Path("/proc/self/comm").read_text().rstrip())}
     assert all(least * 1e9 <= each.lifespan <= limit for each, limit in zip(found[1::2], most, strict=True))
     assert all(
@@ -121,7 +122,7 @@ def test_connections_in_the_background_are_sessions():
                 client.connect(server.getsockname())
             select.select([], [client], [], PATIENCE)
         found = next(sessions)
-    assert (found.call, found.peer.port) == (solife.CONNECTED, port)
+    assert (found.call, found.peer.port) == (CONNECT, port)
 
 
 def udp_drops(port):

@@ -12,6 +12,7 @@ from datetime import datetime
 import pytest
 
 from pyebpf.programs import tcpdrop
+from pyebpf.programs._drops import NO_REASONS
 from tests.support.command import pyebpf, running
 from tests.support.namespaces import namespace
 from tests.support.needs import lacks, needs
@@ -230,7 +231,7 @@ def test_reasons_that_the_kernel_does_not_tell():
     lacks("kernel:5.17")
     result = pyebpf("tcpdrop", "-r", "no_socket")
     assert result.returncode == 1
-    assert result.stderr == f"pyebpf tcpdrop: {tcpdrop.NO_REASONS}\n"
+    assert result.stderr == f"pyebpf tcpdrop: {NO_REASONS}\n"
 
 
 def test_the_state_of_the_connection(net):
