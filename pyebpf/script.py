@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.packets import Captures
     from pyebpf.bpftrace.translate.user_memory import UserVariable
+    from pyebpf.bpftrace.translate.user_types import UserFunction
     from pyebpf.events import PerfBuffer
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
@@ -71,6 +72,7 @@ class Script(BPF):
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
         self._script.script.user_variable = _user_variable
+        self._script.script.user_function = _user_function
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's `exit()` gave.
@@ -85,6 +87,10 @@ class Script(BPF):
         """Compile the script for a target."""
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
+
+    def take_bare_arguments(self) -> None:
+        """Let `size` stand for `args.size` where it is nothing else, as in bcc's specifications."""
+        self._script.script.takes_bare_arguments = True
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -410,6 +416,16 @@ def _user_variable(binary: str, function: str, name: str, pid: int) -> UserVaria
     places = find_functions(elf, (function,), binary=binary).places if function else ()
     probe = elf.address_of(places[0].offset) if len(places) == 1 else None
     return UserVariable(found[0].value, found[0].size, probe, elf.type == "ET_DYN")
+
+
+def _user_function(binary: str, functions: Sequence[str], pid: int) -> UserFunction:
+    """The parameters of functions of a file, and its types. Raises NotFound where nothing tells them."""
+    from pyebpf.bpftrace.translate.user_types import UserFunction
+    from pyebpf.symbols.libraries import find_binary
+    from pyebpf.symbols.parameters import find_parameters
+    from pyebpf.symbols.user_functions import open_binary
+
+    return UserFunction(*find_parameters(open_binary(find_binary(binary, pid=pid)), functions, binary=binary))
 
 
 def _complain(text: str) -> None:

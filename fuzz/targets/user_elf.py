@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.elf.call_frames import call_frames
 from pyebpf.elf.dwarf.info import DebugInfo
+from pyebpf.elf.dwarf.types import DebugTypes
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.elf.usdt_notes import usdt_probes
 from pyebpf.errors import PyebpfError
@@ -30,7 +31,9 @@ DICTIONARY = (
     *(b"\x08\0\0\0", b"stapsdt\0", b".note.stapsdt\0", b".stapsdt.base\0", b".dynsym\0", b".symtab\0", b"traced\0"),
 )
 _SOURCE = """
+struct item { int key:3; char text[4]; struct item *next; } item;
 int one(int n) { return n + 1; }
+int key(struct item *of) { return of->key; }
 static inline int add(int n, int m) { return n * m + m; }
 int two(int n) { return add(n, 2); }
 __asm__(".symver one, f@V1");
@@ -61,10 +64,21 @@ def target(data: bytes) -> None:
     lines = DebugInfo(elf)
     for address in (0x1000, 0x1004, 0x1010, 0x101F):
         _ask(lambda address=address: lines.lines(address))
+    _ask(lambda: _look_through(DebugTypes(elf)))
     for name in [*symbols[:10], "f", "f@V1", "f@@V2", "one+1", "0x1000", "[a-z]*"]:
         _ask(lambda name=name: elf.find(name))
         _ask(lambda name=name: find_functions(elf, [name]))
         _ask(lambda name=name: find_functions(elf, [name], returns=True))
+
+
+def _look_through(types: DebugTypes) -> None:
+    """Ask for parameters, and for members of a struct by its name."""
+    for address in (0x1000, 0x1004, 0x1010, 0x101F):
+        _ask(lambda address=address: types.parameters(address))
+    found = types.named("struct", "item")
+    if found is not None:
+        types.by_reference(found)
+        types.members(found)
 
 
 def _ask(question: Callable[[], object]) -> None:

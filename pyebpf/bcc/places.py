@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _ARGUMENT = re.compile(r"arg(\d)")
-#: The end of an error about a name that nothing explains.
+#: In an error about a name that nothing explains; behind it the reason why it is no argument, either.
 _NO_NAME = " is no builtin, and no constant of the kernel's"
 
 
@@ -62,8 +62,13 @@ def _position(text: str, word: str) -> int:
 
 def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     """The message; of a name that is unknown, the parameters that are like it."""
-    if not message.endswith(_NO_NAME):
-        return message.replace("write arg0, arg1 and so on", "write arg1, arg2 and so on")  # as bcc counts them
+    message = message.replace("write arg0, arg1 and so on", "write arg1, arg2 and so on")  # as bcc counts them
+    _, unknown, reason = message.partition(_NO_NAME)
+    if not unknown:
+        return message
     names = [each.name for each in spec.probe.parameters or ()]
+    if reason and not names:
+        gone = "are gone when" in reason
+        return f"{word} is gone when the function returns: $entry({word})" if gone else reason.removeprefix("; ")
     of = f"no parameter of {spec.probe.name}" if names else f"nothing that {spec.probe.name}() names"
     return f"{word} is {of}, and no constant of the kernel's{closest(word, names)}"

@@ -128,8 +128,6 @@ def _record(point: AttachPoint, values: Sequence[Value] | None, result: Value | 
     record["name"] = json_text(point.name)
     if point.kind in {UPROBE, USDT}:
         record["offsets"] = point.offsets
-    if point.kind == UPROBE:
-        return record
     plain = None if values is None else [_plain(each) for each in values]
     record["fields" if point.kind == TRACEPOINT else "arguments"] = plain
     if point.kind in {KPROBE, FENTRY}:

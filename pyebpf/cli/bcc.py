@@ -57,6 +57,7 @@ def act_on(
     try:
         script = Script(text, file=f"<{name}>", pid=given.pid)
         script.escapes = True
+        script.take_bare_arguments()
         return dump(script) if given.dump else act(script)
     except CompileError as error:
         from pyebpf.bcc.places import of_specification

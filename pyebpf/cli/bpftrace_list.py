@@ -140,7 +140,10 @@ def _fentries(machine: Machine, provider: str, place: str, name: str) -> Iterato
 
 def _uprobes(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
     for each in machine.of_kind(attach_points.UPROBE, _file(place), name):
-        yield Listed(f"{provider}:{each.place}:{each.name}")
+        declared = machine.values(each)
+        # As bpftrace writes them: `int* n`.
+        values = tuple if provider == "uretprobe" else lambda ask=declared: [row.replace(" *", "*") for row in ask()]
+        yield Listed(f"{provider}:{each.place}:{each.name}", values)
 
 
 def _usdt(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:

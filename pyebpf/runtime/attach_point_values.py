@@ -43,7 +43,7 @@ def values_of(point: AttachPoint, target: LiveTarget) -> Values:
     if point.kind == USDT:
         return Values(_operands(point))
     if point.kind == UPROBE:
-        return Values(None)
+        return Values(_by_debugging_information(point))
     return _of_function(f"{point.place}:{point.name}" if point.place else point.name, target)
 
 
@@ -96,6 +96,24 @@ def _of_function(function: str, target: LiveTarget) -> Values:
         types = (each.type for each in proto.params)
         values = _declared(target, found.module, zip(found.parameters, types, strict=False))
     return Values(values, result)
+
+
+def _by_debugging_information(point: AttachPoint) -> tuple[Value, ...] | None:
+    """The parameters of a program's function; None where nothing tells them."""
+    from pyebpf.symbols.parameters import listed_parameters
+
+    found = listed_parameters(point.place, point.name, point.offsets[0])
+    if found is None:
+        return None
+    return tuple(
+        Value(each.name, each.type.c_name, each.type.size, _declaration(each.type.c_name, each.name)) for each in found
+    )
+
+
+def _declaration(type_: str, name: str) -> str:
+    """`char *name`, `int name[3]`."""
+    base, bracket, lengths = type_.partition("[")
+    return f"{base}{'' if base.endswith('*') else ' '}{name}{bracket}{lengths}"
 
 
 def _operands(point: AttachPoint) -> tuple[Value, ...]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf.elf.dwarf.info import DebugInfo
+    from pyebpf.elf.dwarf.types import DebugTypes
 
 _FOLDER = "/usr/lib/debug"
 # What a distribution puts into .gnu_debugdata is some 100 kB; a file that claims more is not unpacked.
@@ -47,12 +48,24 @@ def debug_info_of(elf: ElfSymbols, *, root: str = "", path: str = "") -> DebugIn
     """The debugging information of a file, its own or that of its debug file; None if it has none."""
     from pyebpf.elf.dwarf.info import DebugInfo
 
-    section = ".debug_info"
-    found = elf if elf.section(section) is not None else _debug_file(elf, section, root, path)
+    found = _with_debug_info(elf, root, path)
     if found is None:
         return None
     shared = _shared_file(found, root)
     return DebugInfo(found, shared, incomplete=shared is None and found.section(_SHARED) is not None)
+
+
+def debug_types_of(elf: ElfSymbols, *, root: str = "", path: str = "") -> DebugTypes | None:
+    """The types in a file's debugging information, its own or that of its debug file; None if it has none."""
+    from pyebpf.elf.dwarf.types import DebugTypes
+
+    found = _with_debug_info(elf, root, path)
+    return None if found is None else DebugTypes(found, _shared_file(found, root))
+
+
+def _with_debug_info(elf: ElfSymbols, root: str, path: str) -> ElfSymbols | None:
+    section = ".debug_info"
+    return elf if elf.section(section) is not None else _debug_file(elf, section, root, path)
 
 
 def _shared_file(elf: ElfSymbols, root: str) -> ElfFile | None:

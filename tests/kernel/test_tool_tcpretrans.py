@@ -74,7 +74,7 @@ def test_what_acknowledgements_ask_for(lose):
     kinds = Counter(record["kind"] for record in of(told, tool))
     assert kinds["L"] <= told["probes"]
     assert kinds.total() == told["again"]
-    assert kinds["R"] > 5
+    assert kinds["R"] >= told["again"] - told["probes"] > 0
 
 
 def test_an_answer_to_a_syn(lose):

@@ -197,7 +197,11 @@ def positional(s: Scope, position: int, node: ast.Identifier, *, stacked: bool =
 def argument(s: Scope, name: str, node: ast.Node) -> Value:
     """`args.name`: a field of the tracepoint, an argument of the function."""
     p = s.p
-    if p.attach is None or isinstance(p.attach, Uprobe | Usdt) or s.point.provider.upper() in ("BEGIN", "END"):
+    if isinstance(p.attach, Uprobe):
+        from pyebpf.bpftrace.translate.user_types import argument as user_argument
+
+        return user_argument(s, p.attach, name, node)
+    if p.attach is None or isinstance(p.attach, Usdt) or s.point.provider.upper() in ("BEGIN", "END"):
         raise s.error(f"there are no args by name at {s.point.text}: write arg0, arg1 and so on", node)
     if name.startswith("common_"):
         raise s.error(f"{name} is not supported: the kernel does not let programs read it", node)
@@ -229,6 +233,11 @@ def _all_arguments(s: Scope, node: ast.Identifier) -> Value:
     elif isinstance(attach, Kprobe | KprobeMulti | Fentry | Fexit) and not getattr(attach, "returns", False):
         p.reads_target = True
         found = p.target.function(attach.target.rpartition(":")[2].partition("+")[0]).parameters
+    elif isinstance(attach, Uprobe):
+        from pyebpf.bpftrace.translate.user_types import argument_names
+
+        names = argument_names(s, attach, node)
+        return Group([kept(s, argument(s, name, node), node) for name in names], names)
     else:
         raise s.error(f"there is no record of all args at {s.point.text}: write arg0, arg1 and so on", node)
     names = [each.name for each in found if not each.name.startswith("__")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays, type_names
 from pyebpf.bpftrace.translate.enums import of_kernel
@@ -60,14 +61,30 @@ def c_name(node: ast.TypeName) -> str:
 
 
 def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
-    """A type of the kernel's BTF. Raises CompileError."""
-    own = s.script.structs.find(s.p.target, node.name) if node.keyword in ("struct", "union") else None
-    if own is not None:
-        return own.type
+    """A type of the script's, of the file that is probed, or of the kernel's BTF. Raises CompileError."""
     try:
-        return s.p.target.type_named(c_name(node))
+        return type_named(s, node.keyword, node.name)
     except NotFound as error:
         raise s.error(str(error), node) from None
+
+
+def type_named(s: Scope, keyword: str, name: str) -> KernelType:
+    """A type by its name. Raises NotFound."""
+    own = s.script.structs.find(s.p.target, name) if keyword in ("struct", "union") else None
+    if own is not None:
+        return own.type
+    attach = s.p.attach
+    if isinstance(attach, Uprobe) and (near := s.script.user_types.named(attach, keyword, name)):
+        return near
+    try:
+        return s.p.target.type_named(f"{keyword} {name}".strip())
+    except NotFound:
+        # A file has many sources besides that of the function: the kernel's types are asked before them.
+        if isinstance(attach, Uprobe):
+            far = s.script.user_types.named(attach, keyword, name, everywhere=True)
+            if far is not None:
+                return far
+        raise
 
 
 def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | CharFactory | None:

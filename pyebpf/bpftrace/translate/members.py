@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays, casts
-from pyebpf.bpftrace.translate.enums import of_kernel
+from pyebpf.bpftrace.translate.enums import named, of_kernel
 from pyebpf.bpftrace.translate.type_names import MAX_BYTES
 from pyebpf.bpftrace.translate.values import (
     Embedded,
@@ -72,13 +72,20 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
         if member.bits:
             return casts.bit_field(s, as_integer(s, value, node), member)
         if member.type.kind == "enum" and isinstance(value, Integer):
-            return s.script.enums.cast(member.type.name, value.value) or of_kernel(value, member.type.name)
+            return enumerated(s, value, member.type)
         return value
     found_value = wrapped(s, entity.attribute(s.p, name), node)
     if isinstance(found_value, Integer):
         type_ = s.p.target.member(entity.type, name).type
         return of_kernel(found_value, type_.name) if type_.kind == "enum" else found_value
     return found_value
+
+
+def enumerated(s: Scope, value: Integer, type_: KernelType) -> Integer:
+    """A number of an enum of the script's, of a probed file's, or of the kernel's, which is printed by a name."""
+    if type_.id < 0:
+        return named(value, s.script.user_types.enumerators(type_))
+    return s.script.enums.cast(type_.name, value.value) or of_kernel(value, type_.name)
 
 
 def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
@@ -96,9 +103,8 @@ def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
 
 def _parts(s: Scope, type_: KernelType) -> Mapping[str, KernelType]:
     """The members of a struct by name. Raises NotFound for one of the kernel's that has some without names."""
-    own = s.script.structs.find(s.p.target, type_.name) if type_.id < 0 else None
-    if own is not None:
-        return {name: member.type for name, member in own.members.items()}
+    if type_.id < 0:
+        return {name: member.type for name, member in s.script.structs.members(type_).items()}
     names = s.p.target.members(type_)
     return {name: s.p.target.member(type_, name).type for name in names}
 
@@ -123,6 +129,7 @@ def offset_of(s: Scope, node: ast.OffsetOf) -> Value:
     operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
     if not isinstance(operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
-    if operand.keyword in ("struct", "union") and s.script.structs.find(s.p.target, operand.name):
-        return constant(s.p, s.script.structs.offset(casts.kernel_type(s, operand), node.path, node))
+    type_ = casts.kernel_type(s, operand)
+    if type_.id < 0:
+        return constant(s.p, s.script.structs.offset(type_, node.path, node))
     return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace import literals
 from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import Condition, constant, literal_text
-from pyebpf.errors import NotFound
+from pyebpf.errors import CompileError, NotFound
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
@@ -58,8 +58,8 @@ def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # n
 
 
 def identifier(s: Scope, node: ast.Identifier) -> Value:
-    """A name: a builtin, what a `#define` gives, a constant."""
-    from pyebpf.bpftrace.translate.builtins import builtin
+    """A name: a builtin, what a `#define` gives, a constant; an argument where those need no `args.` before them."""
+    from pyebpf.bpftrace.translate.builtins import argument, builtin
 
     found = builtin(s, node)
     if found is not None:
@@ -75,7 +75,13 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     try:
         return constant(s.p, s.p.target.enumerator(node.name))
     except NotFound:
-        raise s.error(f"{node.name} is no builtin, and no constant of the kernel's", node) from None
+        unknown = f"{node.name} is no builtin, and no constant of the kernel's"
+        if not s.script.takes_bare_arguments:
+            raise s.error(unknown, node) from None
+    try:
+        return argument(s, node.name, node)
+    except CompileError as error:
+        raise s.error(f"{unknown}; {error.message}", node) from None
 
 
 def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
     from pyebpf.bpftrace.translate.user_memory import UserVariable
+    from pyebpf.bpftrace.translate.user_types import UserFunction, UserTypes
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
@@ -87,14 +88,28 @@ class Script:
         self.child: int | None = None
         #: Whether it may run commands and send signals.
         self.unsafe = False
+        #: Whether `size` stands for `args.size` where it is nothing else, as in bcc's specifications.
+        self.takes_bare_arguments = False
         #: The number of a group of processes by its directory.
         self.cgroup_id: Callable[[str], int] = _no_files
         #: A symbol of a file, by the file, the function that is probed, the symbol's name, and the process or -1.
         self.user_variable: Callable[[str, str, str, int], UserVariable] = _no_symbols
+        #: What is known of functions of a file, by the file, their names, and the process or -1.
+        self.user_function: Callable[[str, Sequence[str], int], UserFunction] = _no_functions
+        self._user_types: UserTypes | None = None
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.
         self.unreachable: dict[int, Node] = {}
         self._names: dict[int, int] = {}
+
+    @property
+    def user_types(self) -> UserTypes:
+        """Types of the files that the script probes."""
+        if self._user_types is None:
+            from pyebpf.bpftrace.translate.user_types import UserTypes
+
+            self._user_types = UserTypes(self.structs, self.user_function)
+        return self._user_types
 
     def name_of(self, node: Node) -> str:
         """The name of the variable of a node with a value: macros have put one node's text into several places."""
@@ -127,6 +142,10 @@ def _functions(program: Program) -> dict[str, Function]:
 
 
 def _no_symbols(binary: str, function: str, name: str, pid: int) -> UserVariable:  # noqa: ARG001 - one signature
+    raise NotFound(f"{binary}: no files are read here")
+
+
+def _no_functions(binary: str, functions: Sequence[str], pid: int) -> UserFunction:  # noqa: ARG001 - one signature
     raise NotFound(f"{binary}: no files are read here")
 
 

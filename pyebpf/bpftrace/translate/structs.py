@@ -11,11 +11,12 @@ from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.target import Target
+    from pyebpf.target.facts import TypeKind
     from pyebpf.types import CharFactory, IntType
 
     Pointed: TypeAlias = KernelType | IntType | CharFactory | None
@@ -61,6 +62,9 @@ class Structs:
         self._source: Source = program.source
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
+        #: Those of probed files, by their ids, and as they are read.
+        self._foreign: dict[int, Layout] = {}
+        self._unread: dict[int, Callable[[], dict[str, Member]]] = {}
         self._open: set[str] = set()
         self._count = 0
         depth = 0
@@ -93,28 +97,43 @@ class Structs:
         assert found is not None
         return found.type
 
+    def add(self, kind: TypeKind, size: int, name: str, members: Callable[[], dict[str, Member]]) -> KernelType:
+        """A struct of a probed file, whose members are read where one is asked for."""
+        made = KernelType(kind, size, name, id=self._new_id())
+        self._unread[made.id] = members
+        return made
+
+    def members(self, type_: KernelType) -> dict[str, Member]:
+        """The members of a type with such an id."""
+        if type_.id not in self._unread:
+            return self._layouts[type_.name].members
+        if type_.id not in self._foreign:
+            self._foreign[type_.id] = Layout(type_, 0, self._unread[type_.id]())
+        return self._foreign[type_.id].members
+
     def member(self, type_: KernelType, name: str, node: ast.Node) -> Member:
         """A member of a type with such an id."""
-        found = self._layouts[type_.name].members.get(name)
-        if found is None:
-            raise self._source.error(
-                f"{type_.c_name} has no member {name}{closest_or_all(name, self._layouts[type_.name].members)}", node
-            )
-        return found
+        members = self.members(type_)
+        if name not in members:
+            raise self._source.error(f"{type_.c_name} has no member {name}{closest_or_all(name, members)}", node)
+        return members[name]
+
+    def _new_id(self) -> int:
+        self._count += 1
+        return -self._count
 
     def offset(self, type_: KernelType, path: Sequence[str], node: ast.Node) -> int:
         """The offset of a member of members, all in structs that the script defines."""
         offset = 0
         for name in path:
-            if type_.name not in self._layouts:
-                raise self._source.error("offsetof() goes only through structs that the script defines, here", node)
+            if type_.id >= 0:
+                raise self._source.error("offsetof() does not go on into a type of the kernel, here", node)
             member = self.member(type_, name, node)
             type_, offset = member.type, offset + member.offset
         return offset
 
     def _laid_out(self, target: Target, node: ast.Struct, name: str) -> Layout:
-        self._count += 1
-        number = -self._count
+        number = self._new_id()
         members: dict[str, Member] = {}
         position = size = 0  # in bits
         alignment, packed = _aligned(node), "packed" in node.attributes

@@ -72,13 +72,14 @@ def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
 
 
 def _typedef(s: Scope, node: ast.Type | ast.Expression) -> ast.Type | ast.Expression:
-    """A bare name as a type, if the kernel has such a type, and it is no value: `typeof(size_t)`."""
+    """A bare name as a type, if there is such a type, and it is no value: `typeof(size_t)`."""
+    from pyebpf.bpftrace.translate import casts
     from pyebpf.bpftrace.translate.builtins import BUILTINS
 
     if not isinstance(node, ast.Identifier) or node.name in BUILTINS or node.name in s.script.defines:
         return node
     try:
-        s.p.target.type_named(node.name)
+        casts.type_named(s, "", node.name)
     except (NotFound, NotSupported):
         return node
     return ast.TypeName(node.start, node.end, node.name)

@@ -25,8 +25,9 @@ _NAMES = frozenset({
     Attribute.NAME, Attribute.LINKAGE_NAME, Attribute.MIPS_LINKAGE_NAME, Attribute.ABSTRACT_ORIGIN,
     Attribute.SPECIFICATION,
 })  # fmt: skip
-#: Attributes that are read, by tag; of others only where the next entry on the same level is.
-_WANTED: dict[int, frozenset[Attribute]] = {
+Wanted: TypeAlias = "dict[int, frozenset[Attribute]]"
+#: Attributes that are read for lines and calls, by tag; of others only where the next entry on the same level is.
+OF_CODE: Wanted = {
     Tag.COMPILE_UNIT: _UNIT,
     Tag.PARTIAL_UNIT: _UNIT,
     Tag.SKELETON_UNIT: _UNIT,
@@ -34,6 +35,34 @@ _WANTED: dict[int, frozenset[Attribute]] = {
     Tag.INLINED_SUBROUTINE: _EXTENT | {Attribute.ABSTRACT_ORIGIN, Attribute.CALL_FILE, Attribute.CALL_LINE},
     Tag.LEXICAL_BLOCK: _EXTENT,
 }
+_TYPE = frozenset({Attribute.SIBLING, Attribute.TYPE})
+_COMPOSITE = frozenset({
+    Attribute.SIBLING, Attribute.NAME, Attribute.BYTE_SIZE, Attribute.DECLARATION, Attribute.CALLING_CONVENTION,
+})  # fmt: skip
+#: Those that are read for types and parameters.
+OF_TYPES: Wanted = {
+    **dict.fromkeys((Tag.COMPILE_UNIT, Tag.PARTIAL_UNIT, Tag.SKELETON_UNIT), _UNIT),
+    Tag.SUBPROGRAM: _EXTENT | _NAMES | {Attribute.CALLING_CONVENTION},
+    Tag.FORMAL_PARAMETER: _TYPE | {Attribute.NAME, Attribute.ABSTRACT_ORIGIN},
+    Tag.BASE_TYPE: frozenset({Attribute.NAME, Attribute.BYTE_SIZE, Attribute.ENCODING}),
+    **dict.fromkeys((Tag.STRUCTURE_TYPE, Tag.CLASS_TYPE, Tag.UNION_TYPE), _COMPOSITE),
+    Tag.ENUMERATION_TYPE: _COMPOSITE | _TYPE,
+    Tag.ENUMERATOR: frozenset({Attribute.NAME, Attribute.CONST_VALUE}),
+    Tag.MEMBER: _TYPE | {
+        Attribute.NAME, Attribute.DATA_MEMBER_LOCATION, Attribute.BYTE_SIZE, Attribute.BIT_SIZE, Attribute.BIT_OFFSET,
+        Attribute.DATA_BIT_OFFSET, Attribute.DECLARATION,
+    },
+    Tag.INHERITANCE: _TYPE | {Attribute.DATA_MEMBER_LOCATION},
+    Tag.TYPEDEF: _TYPE | {Attribute.NAME},
+    Tag.SUBRANGE_TYPE: frozenset({Attribute.UPPER_BOUND, Attribute.COUNT}),
+    **dict.fromkeys(
+        (
+            Tag.POINTER_TYPE, Tag.REFERENCE_TYPE, Tag.RVALUE_REFERENCE_TYPE, Tag.ARRAY_TYPE, Tag.CONST_TYPE,
+            Tag.VOLATILE_TYPE, Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE,
+        ),
+        _TYPE,
+    ),
+}  # fmt: skip
 _OTHERS = frozenset({Attribute.SIBLING})
 
 
@@ -103,7 +132,7 @@ class Sizes(NamedTuple):
     reference: int
 
 
-def read_abbreviations(data: bytes, sizes: Sizes, budget: Budget) -> dict[int, Abbreviation]:
+def read_abbreviations(data: bytes, sizes: Sizes, budget: Budget, wanted_by_tag: Wanted) -> dict[int, Abbreviation]:
     """The table that begins with the data, by its codes. Raises IndexError where it ends too early."""
     found: dict[int, Abbreviation] = {}
     place = number = 0
@@ -114,7 +143,7 @@ def read_abbreviations(data: bytes, sizes: Sizes, budget: Budget) -> dict[int, A
         tag, place = uleb(data, place)
         has_children = bool(data[place])
         place += 1
-        wanted = _WANTED.get(tag, _OTHERS)
+        wanted = wanted_by_tag.get(tag, _OTHERS)
         steps: list[Step] = []
         while True:
             attribute, place = uleb(data, place)

@@ -8,16 +8,33 @@ from enum import IntEnum
 class Tag(IntEnum):
     """Kinds of entries, `DW_TAG_…`."""
 
+    ARRAY_TYPE = 0x01
+    CLASS_TYPE = 0x02
+    ENUMERATION_TYPE = 0x04
+    FORMAL_PARAMETER = 0x05
     LEXICAL_BLOCK = 0x0B
+    MEMBER = 0x0D
+    POINTER_TYPE = 0x0F
+    REFERENCE_TYPE = 0x10
     COMPILE_UNIT = 0x11
     STRUCTURE_TYPE = 0x13
+    SUBROUTINE_TYPE = 0x15
+    TYPEDEF = 0x16
     UNION_TYPE = 0x17
-    CLASS_TYPE = 0x02
+    INHERITANCE = 0x1C
     INLINED_SUBROUTINE = 0x1D
     MODULE = 0x1E
+    SUBRANGE_TYPE = 0x21
+    BASE_TYPE = 0x24
+    CONST_TYPE = 0x26
+    ENUMERATOR = 0x28
     SUBPROGRAM = 0x2E
+    VOLATILE_TYPE = 0x35
+    RESTRICT_TYPE = 0x37
     NAMESPACE = 0x39
     PARTIAL_UNIT = 0x3C
+    RVALUE_REFERENCE_TYPE = 0x42
+    ATOMIC_TYPE = 0x47
     SKELETON_UNIT = 0x4A
 
 
@@ -26,21 +43,42 @@ class Attribute(IntEnum):
 
     SIBLING = 0x01
     NAME = 0x03
+    BYTE_SIZE = 0x0B
+    BIT_OFFSET = 0x0C
+    BIT_SIZE = 0x0D
     STMT_LIST = 0x10
     LOW_PC = 0x11
     HIGH_PC = 0x12
     COMP_DIR = 0x1B
+    CONST_VALUE = 0x1C
+    UPPER_BOUND = 0x2F
     ABSTRACT_ORIGIN = 0x31
+    CALLING_CONVENTION = 0x36
+    COUNT = 0x37
+    DATA_MEMBER_LOCATION = 0x38
+    DECLARATION = 0x3C
+    ENCODING = 0x3E
     SPECIFICATION = 0x47
+    TYPE = 0x49
     RANGES = 0x55
     CALL_FILE = 0x58
     CALL_LINE = 0x59
+    DATA_BIT_OFFSET = 0x6B
     LINKAGE_NAME = 0x6E
     STR_OFFSETS_BASE = 0x72
     ADDR_BASE = 0x73
     RNGLISTS_BASE = 0x74
     MIPS_LINKAGE_NAME = 0x2007
     GNU_ADDR_BASE = 0x2133
+
+
+class Encoding(IntEnum):
+    """Meanings of base types' bytes, `DW_ATE_…`: those that are not unsigned numbers."""
+
+    COMPLEX_FLOAT = 0x03
+    FLOAT = 0x04
+    SIGNED = 0x05
+    SIGNED_CHAR = 0x06
 
 
 class Form(IntEnum):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import struct
-from array import array
 from bisect import bisect_right
-from struct import iter_unpack, unpack_from
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.elf.dwarf.constants import SHARED_REFERENCES, Attribute, Tag
+from pyebpf.elf.dwarf.index import UnitIndex
 from pyebpf.elf.dwarf.inlined import functions, inlined_calls
 from pyebpf.elf.dwarf.lines import LineTable
-from pyebpf.elf.dwarf.sections import DebugSections, initial_length
+from pyebpf.elf.dwarf.sections import DebugSections
 from pyebpf.elf.dwarf.units import Units
 from pyebpf.errors import MalformedData
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 #: From an inlined call to its function, to its declaration: so many steps lead to a name.
 _MAX_STEPS = 8
-#: Bytes of units and line tables that are kept, names, inlined calls of a unit, and parts of all units' code.
-_KEPT, _MAX_NAMES, _MAX_CALLS, _MAX_RANGES = 1 << 24, 1 << 14, 1 << 17, 1 << 18
+#: Bytes of units and line tables that are kept, names, and inlined calls of a unit.
+_KEPT, _MAX_NAMES, _MAX_CALLS = 1 << 24, 1 << 14, 1 << 17
 
 
 class SourceLine(NamedTuple):
@@ -51,7 +50,7 @@ class DebugInfo:
         self._sections = DebugSections(elf)
         self._shared = DebugInfo(shared) if shared is not None else None
         self._units: Units | None = None
-        self._index: _Index | None = None
+        self._index: UnitIndex | None = None
         self._read: dict[Header, _ReadUnit] = {}
         self._size = 0  # of those, as they were when they were last asked for
         self._names: dict[int, str] = {}
@@ -84,7 +83,7 @@ class DebugInfo:
 
     def _lines(self, address: int) -> Iterator[SourceLine]:
         if self._index is None:
-            self._index = _Index(self._all())
+            self._index = UnitIndex(self._all())
         header = self._index.find(address)
         if header is None:
             return
@@ -190,73 +189,3 @@ class _ReadUnit:
             self._calls[place] = inlined_calls(self.unit, place)
         found = [call for call in self._calls[place] if call.low <= address < call.high]
         return sorted(found, key=lambda call: call.depth)
-
-
-class _Index:
-    """Which unit has an address: by `.debug_aranges`, and for units that are not in it by their own ranges."""
-
-    def __init__(self, units: Units) -> None:
-        self._units = units
-        self._ranges: list[tuple[int, int, Header]] = []
-        self._starts = array("Q")
-        by_offset = {header.offset: header for header in units.headers}
-        listed = set()
-        for offset, low, high in _address_ranges(units.sections):
-            if (header := by_offset.get(offset)) is not None:
-                listed.add(offset)
-                self._add(low, high, header)
-        self._rest = [header for header in units.headers if header.offset not in listed]
-        self._sort()
-
-    def find(self, address: int) -> Header | None:
-        """The unit that an address is in; None if none has it."""
-        header = self._find(address)
-        if header is None and self._rest:
-            for header in self._rest:
-                self._units.sections.elf.budget.clock()
-                unit = self._units.read(header, only_root=True)
-                for low, high in unit.ranges(unit.root.values):
-                    self._add(low, high, header)
-            self._rest = []
-            self._sort()
-            header = self._find(address)
-        return header
-
-    def _add(self, low: int, high: int, header: Header) -> None:
-        self._ranges.append((low, high, header))
-        self._units.sections.elf.budget.check(len(self._ranges), _MAX_RANGES, "parts of its code")
-
-    def _find(self, address: int) -> Header | None:
-        index = bisect_right(self._starts, address) - 1
-        # Of ranges in others the innermost counts: they are few, and lie next to each other.
-        for low, high, header in self._ranges[max(0, index - 8) : index + 1][::-1]:
-            if low <= address < high:
-                return header
-        return None
-
-    def _sort(self) -> None:
-        self._ranges.sort(key=lambda each: each[:2])
-        self._starts = array("Q", (low for low, _, _ in self._ranges))
-
-
-def _address_ranges(sections: DebugSections) -> Iterator[tuple[int, int, int]]:
-    """`.debug_aranges`, DWARF 5, section 6.1.2: the offset of a unit, and where a part of its code begins and ends."""
-    data = sections.whole(".debug_aranges")
-    order, place = sections.elf.byte_order, 0
-    while place + 12 <= len(data):
-        start = place
-        length, place, size = initial_length(data, order, place)
-        end = place + length
-        _, offset = unpack_from(order + ("HQ" if size == 8 else "HI"), data, place)
-        address_size = data[place + 2 + size]
-        if end > len(data) or address_size not in (4, 8):
-            raise MalformedData(f"{sections.elf.path}: section .debug_aranges is garbled")
-        pair = 2 * address_size
-        # Pairs are aligned from the start of the set.
-        first = start + -(-(place + 4 + size - start) // pair) * pair
-        pairs = data[first : first + (end - first) // pair * pair] if end > first else b""
-        for low, size_ in iter_unpack(order + ("QQ" if address_size == 8 else "II"), pairs):
-            if low and size_:
-                yield offset, low, low + size_
-        sections.elf.budget.clock()
-        place = end

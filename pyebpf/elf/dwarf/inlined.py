@@ -38,7 +38,7 @@ class InlinedCall(NamedTuple):
 def functions(unit: Unit) -> Iterator[FunctionExtent]:
     """The functions of a unit that have code."""
     number = 0
-    for entry, _ in _below(unit, unit.root, _SCOPES):
+    for entry, _ in below(unit, unit.root, _SCOPES):
         if entry.abbreviation.tag == Tag.SUBPROGRAM:
             number += 1
             unit.budget.check(number, _MAX_FUNCTIONS, "functions of a unit")
@@ -52,7 +52,7 @@ def inlined_calls(unit: Unit, place: int) -> list[InlinedCall]:
     found: list[InlinedCall] = []
     if function is None:
         return found
-    for entry, depth in _below(unit, function, frozenset({Tag.LEXICAL_BLOCK, Tag.INLINED_SUBROUTINE})):
+    for entry, depth in below(unit, function, frozenset({Tag.LEXICAL_BLOCK, Tag.INLINED_SUBROUTINE})):
         if entry.abbreviation.tag != Tag.INLINED_SUBROUTINE:
             continue
         values = entry.values
@@ -63,7 +63,7 @@ def inlined_calls(unit: Unit, place: int) -> list[InlinedCall]:
     return found
 
 
-def _below(unit: Unit, parent: Entry, scopes: frozenset[Tag]) -> Iterator[tuple[Entry, int]]:
+def below(unit: Unit, parent: Entry, scopes: frozenset[Tag]) -> Iterator[tuple[Entry, int]]:
     """Entries below another, with their depths; of those below them only what lies in scopes."""
     if not parent.abbreviation.has_children:
         return

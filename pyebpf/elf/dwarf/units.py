@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import iter_unpack, unpack_from
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from pyebpf.elf.dwarf.abbreviations import Abbreviation, Kind, Sizes, read_abbreviations
+from pyebpf.elf.dwarf.abbreviations import OF_CODE, Abbreviation, Kind, Sizes, read_abbreviations
 from pyebpf.elf.dwarf.constants import (
     ADDRESS_NUMBERS,
     LOCAL_REFERENCES,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyebpf.elf.budget import Budget
+    from pyebpf.elf.dwarf.abbreviations import Wanted
     from pyebpf.elf.dwarf.sections import DebugSections
 
 #: An attribute's form, and the number that it has; of a string in the entry itself the place.
@@ -276,11 +277,17 @@ class Unit:
 
 
 class Units:
-    """All units of a file, by their headers; `shared` is the file that several share, if it is there."""
+    """All units of a file, by their headers; `shared` is the file that several share, if it is there.
 
-    def __init__(self, sections: DebugSections, shared: DebugSections | None = None) -> None:
+    `wanted` are the attributes that are read.
+    """
+
+    def __init__(
+        self, sections: DebugSections, shared: DebugSections | None = None, *, wanted: Wanted = OF_CODE
+    ) -> None:
         self.sections = sections
         self._shared = shared
+        self._wanted = wanted
         self._tables: dict[tuple[int, Sizes], dict[int, Abbreviation]] = {}
         self.headers = tuple(self._read_headers())
 
@@ -290,7 +297,7 @@ class Units:
         table = self._tables.get(key)
         if table is None:
             data = self.sections.read(".debug_abbrev", header.abbreviations, _MAX_TABLE)
-            table = read_abbreviations(data, header.sizes, self.sections.elf.budget)
+            table = read_abbreviations(data, header.sizes, self.sections.elf.budget, self._wanted)
             if len(self._tables) >= 64:
                 del self._tables[next(iter(self._tables))]
             self._tables[key] = table

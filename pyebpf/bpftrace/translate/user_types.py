@@ -1,0 +1,273 @@
+"""Types of a probed program's own, by its debugging information: `args.NAME` of a uprobe, and structs by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.arch import architecture
+from pyebpf.attach import registers
+from pyebpf.bpftrace.translate.structs import Member
+from pyebpf.bpftrace.translate.values import Condition, Integer
+from pyebpf.builder.ssa.conditions import Compare
+from pyebpf.builder.values.kernel_objects import pointer_to
+from pyebpf.builder.values.memory import Space
+from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.errors import PyebpfError, closest_or_all
+from pyebpf.target import KernelType
+from pyebpf.types import INTEGERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyebpf.attach.uprobes import Uprobe
+    from pyebpf.bpftrace import ast
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.structs import Structs
+    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.elf.dwarf.types import DebugParameter, DebugType, DebugTypes
+
+#: Bytes of an integer register, and of what is passed in two.
+_WORD, _PAIR = 8, 16
+#: Structs in structs that are looked into for how they are passed.
+_MAX_DEPTH = 16
+
+
+class UserFunction(NamedTuple):
+    """Functions that a uprobe is at: the types of their file, an address, and parameters, or why there are none."""
+
+    types: DebugTypes
+    address: int
+    parameters: tuple[DebugParameter, ...]
+    unknown: str = ""
+
+
+class UserTypes:
+    """Types of the files that a script probes, as the kernel's are: their structs have ids below 0."""
+
+    def __init__(self, structs: Structs, find: Callable[[str, Sequence[str], int], UserFunction]) -> None:
+        self._structs = structs
+        self._find = find
+        self._functions: dict[tuple[str, tuple[str, ...], int], UserFunction | PyebpfError] = {}
+        self._known: dict[tuple[int, int], KernelType] = {}
+        self._enums: dict[int, tuple[tuple[int, str], ...]] = {}
+
+    def function(self, attach: Uprobe) -> UserFunction:
+        """The functions of a uprobe. Raises PyebpfError where nothing is known of them."""
+        key = attach.binary, attach.functions, attach.pid
+        if key not in self._functions:
+            try:
+                self._functions[key] = self._find(*key)
+            except PyebpfError as error:
+                self._functions[key] = error
+        found = self._functions[key]
+        if isinstance(found, PyebpfError):
+            raise found
+        return found
+
+    def named(self, attach: Uprobe, kind: str, name: str, *, everywhere: bool = False) -> KernelType | None:
+        """A type of the file that is probed; None if nothing is known of it there.
+
+        It is looked for in the source file of the function, or in all.
+        """
+        try:
+            function = self.function(attach)
+            found = function.types.named(kind, name, None if everywhere else function.address)
+        except PyebpfError:
+            return None  # the kernel may have such a type
+        return None if found is None else self.kernel_type(found)
+
+    def kernel_type(self, type_: DebugType) -> KernelType:
+        """A type in the words of the kernel's."""
+        kind, size, name = type_.kind, type_.size, type_.name
+        if type_.owner is not None:
+            key = id(type_.owner), type_.place
+            if key not in self._known:
+                self._known[key] = self._added(type_)
+            return self._known[key]
+        if kind == "int" and name == "bool":
+            name = "_Bool"
+        element = None if type_.element is None else self.kernel_type(type_.element)
+        return KernelType(kind, size, name, signed=type_.signed, element=element, length=type_.length)
+
+    def enumerators(self, type_: KernelType) -> tuple[tuple[int, str], ...]:
+        """The numbers and names of an enum, which has an id below 0, too."""
+        return self._enums[type_.id]
+
+    def _added(self, type_: DebugType) -> KernelType:
+        owner = type_.owner
+        assert owner is not None
+        made = self._structs.add(type_.kind, type_.size, type_.name, lambda: dict(self._members(owner, type_, 0)))
+        if type_.kind == "enum":
+            made = KernelType("enum", type_.size, type_.name, signed=type_.signed, id=made.id)
+            self._enums[made.id] = owner.enumerators(type_)
+        return made
+
+    def _members(self, owner: DebugTypes, type_: DebugType, depth: int) -> Iterator[tuple[str, Member]]:
+        """The members of a struct; those of what has no name, and of classes that it is derived from, are its own."""
+        for each in owner.members(type_):
+            inner = each.type
+            if inner.owner is not None and inner.kind in ("struct", "union") and (each.base or not each.name):
+                if depth < _MAX_DEPTH:
+                    for name, member in self._members(inner.owner, inner, depth + 1):
+                        yield name, member.moved(each.bit_offset // 8)
+                continue
+            unit = 8 * inner.size
+            made = self.kernel_type(inner)
+            if not each.bit_size:
+                yield each.name, Member(each.bit_offset // 8, made)
+            elif unit and each.bit_offset // unit == (each.bit_offset + each.bit_size - 1) // unit:
+                start = each.bit_offset // unit * inner.size
+                yield each.name, Member(start, made, each.bit_offset % unit, each.bit_size)
+
+
+# -- arguments ---------------------------------------------------------------------------------------------------------
+
+
+def argument(s: Scope, attach: Uprobe, name: str, node: ast.Node) -> Value:
+    """`args.NAME`: an argument of a function of a program, at its entry."""
+    from pyebpf.bpftrace.translate.casts import narrowed
+    from pyebpf.bpftrace.translate.expressions import wrapped
+    from pyebpf.bpftrace.translate.members import enumerated
+
+    function = _function(s, attach, node)
+    names = [each.name for each in function.parameters]
+    if name not in names:
+        raise s.error(f"{attach.target} has no argument {name}{closest_or_all(name, names)}", node)
+    type_ = function.parameters[names.index(name)].type
+    position = _positions(s.p.target.arch, function)[names.index(name)]
+    if not _is_word(type_):
+        raise s.error(f"{name} is of type {type_.c_name}, which is not passed as an integer or a pointer", node)
+    if position is None:
+        raise s.error(
+            f"where {name} is passed is not known: it is behind a value of a class, which compilers pass in two ways",
+            node,
+        )
+    p, found = s.p, s.script.user_types.kernel_type(type_)
+    value = registers.argument(p, position, Space.USER)
+    if found.kind == "pointer":
+        return wrapped(s, pointer_to(value, found, trusted=False, space=Space.USER), node)
+    if found.boolean:
+        return Condition(Compare(Relation.NE, p.b.emit(Op.ZEXT, value, size=1), p.b.const(0)))
+    number = narrowed(s, Integer(value, signed=False), INTEGERS[f"{'s' if found.signed else 'u'}{8 * found.size}"])
+    return enumerated(s, number, found) if found.kind == "enum" else number
+
+
+def argument_names(s: Scope, attach: Uprobe, node: ast.Node) -> list[str]:
+    """The names of the arguments that a script can read."""
+    function = _function(s, attach, node)
+    positions = _positions(s.p.target.arch, function)
+    found = [
+        each.name
+        for each, position in zip(function.parameters, positions, strict=True)
+        if each.name and position is not None and _is_word(each.type)
+    ]
+    if not found:
+        raise s.error(f"{attach.target} has no args", node)
+    return found
+
+
+def _is_word(type_: DebugType) -> bool:
+    return type_.kind in ("int", "enum", "pointer") and type_.size in (1, 2, 4, 8)
+
+
+def _function(s: Scope, attach: Uprobe, node: ast.Node) -> UserFunction:
+    if attach.returns:
+        raise s.error("args are gone when a function returns: keep them in a map at its entry", node)
+    try:
+        found = s.script.user_types.function(attach)
+    except PyebpfError as error:
+        raise s.error(str(error), node) from None
+    if found.unknown:
+        raise s.error(found.unknown, node)
+    return found
+
+
+# -- how functions are called ------------------------------------------------------------------------------------------
+
+
+class _Words(NamedTuple):
+    """What passes an argument: integer and vector registers, and words of the stack where these do not suffice."""
+
+    integers: int
+    vectors: int
+    stack: int = 1
+    #: Whether it begins at an even word of the stack, or register of AAPCS64.
+    is_even: bool = False
+
+
+#: In memory, whatever registers are left.
+_IN_MEMORY = 1 << 8
+#: Vector registers of arguments, on both architectures; the most members of one type that these pass (AAPCS64).
+_VECTORS, _MAX_SAME = 8, 4
+
+
+def _positions(arch: str, function: UserFunction) -> list[int | None]:
+    """The position of each parameter among integer arguments; None for one that vector registers pass.
+
+    System V Application Binary Interface, AMD64, section 3.2.3; Procedure Call Standard for the Arm 64-bit
+    Architecture, section 6.8.2.
+    """
+    registers_ = len(architecture(arch).arguments)
+    integers, vectors, stack = registers_, _VECTORS, 0
+    found: list[int | None] = []
+    for each in function.parameters:
+        words = _words(arch, each.type)
+        if words is None:  # nor is it known where those behind it are
+            return [*found, *[None] * (len(function.parameters) - len(found))]
+        if arch == "aarch64" and words.is_even and words.integers:
+            integers -= integers % 2
+        if words.integers <= integers and words.vectors <= vectors:
+            found.append(registers_ - integers if words.integers else None)
+            integers -= words.integers
+            vectors -= words.vectors
+            continue
+        stack += words.is_even and stack % 2
+        found.append(None if words.vectors else registers_ + stack)
+        stack += words.stack
+        if arch == "aarch64":  # what follows goes to the stack, too
+            integers, vectors = (integers, 0) if words.vectors else (0, vectors)
+    return found
+
+
+def _words(arch: str, type_: DebugType) -> _Words | None:
+    """What passes an argument of a type; None if that is not known."""
+    size = type_.size
+    words = -(-size // _WORD)
+    if type_.kind == "float":
+        if arch == "x86_64" and type_.name == "long double":
+            return _Words(_IN_MEMORY, 0, words, is_even=True)
+        return _Words(0, 2 if "complex" in type_.name.lower() and size >= _PAIR else 1, words, is_even=size > _WORD)
+    if type_.kind not in ("struct", "union", "array"):
+        return _Words(words, 0, words, is_even=size > _WORD)
+    by_reference = type_.owner.by_reference(type_) if type_.owner is not None else False
+    if by_reference is not False:
+        return _Words(1, 0) if by_reference else None
+    parts = sorted(set(_parts(type_, 0, 0)))
+    is_even = any(size > _WORD and offset % _PAIR == 0 for offset, size, _ in parts)
+    if arch == "aarch64":
+        same = {(size, is_float) for _, size, is_float in parts}
+        if len(same) == 1 and parts[0][2] and len(parts) <= _MAX_SAME:
+            return _Words(0, len(parts), words, is_even)
+        return _Words(1, 0) if size > _PAIR else _Words(words, 0, words, is_even)
+    # A member where its type is not aligned, and a long double, keep the whole of it in memory.
+    if size > _PAIR or any(offset % size or (is_float and size > _WORD) for offset, size, is_float in parts):
+        return _Words(_IN_MEMORY, 0, words, is_even)
+    integers = {offset // _WORD for offset, _, is_float in parts if not is_float}
+    vectors = {offset // _WORD for offset, _, is_float in parts if is_float} - integers
+    return _Words(len(integers), len(vectors), words, is_even)
+
+
+def _parts(type_: DebugType, offset: int, depth: int) -> Iterator[tuple[int, int, bool]]:
+    """The numbers and pointers that a type consists of: offset, size, and whether they are floats."""
+    if type_.kind == "array" and type_.element is not None:
+        for number in range(min(type_.length, _PAIR)):
+            yield from _parts(type_.element, offset + number * type_.element.size, depth + 1)
+    elif type_.owner is not None and type_.kind in ("struct", "union"):
+        for each in type_.owner.members(type_) if depth < _MAX_DEPTH else ():
+            start = offset + each.bit_offset // 8
+            if each.bit_size:
+                yield start, 1, False
+            else:
+                yield from _parts(each.type, start, depth + 1)
+    elif type_.size:
+        yield offset, type_.size, type_.kind == "float"

@@ -1,0 +1,384 @@
+"""`DebugTypes`: the parameters of functions and the members of structs, by a file's debugging information.
+
+DWARF 5, sections 3.3.4 (parameters), 5 (types), 5.7.6 (members).
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from pyebpf.elf.dwarf.abbreviations import OF_TYPES
+from pyebpf.elf.dwarf.constants import SHARED_REFERENCES, Attribute, Encoding, Form, Tag
+from pyebpf.elf.dwarf.index import UnitIndex
+from pyebpf.elf.dwarf.inlined import below, functions
+from pyebpf.elf.dwarf.sections import DebugSections
+from pyebpf.elf.dwarf.units import Units
+from pyebpf.elf.leb128 import sleb, uleb
+from pyebpf.errors import MalformedData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyebpf.elf.dwarf.units import Entry, Header, Unit, Value
+    from pyebpf.elf.headers import ElfHeaders
+
+Kind: TypeAlias = Literal["void", "int", "float", "pointer", "array", "struct", "union", "enum", "function"]
+
+_KINDS: dict[int, Kind] = {Tag.STRUCTURE_TYPE: "struct", Tag.CLASS_TYPE: "struct", Tag.UNION_TYPE: "union"}
+_POINTERS = frozenset({Tag.POINTER_TYPE, Tag.REFERENCE_TYPE, Tag.RVALUE_REFERENCE_TYPE})
+_QUALIFIERS = frozenset({Tag.TYPEDEF, Tag.CONST_TYPE, Tag.VOLATILE_TYPE, Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE})
+_SIGNED = frozenset({Encoding.SIGNED, Encoding.SIGNED_CHAR})
+_FLOATS = frozenset({Encoding.FLOAT, Encoding.COMPLEX_FLOAT})
+_NAMED = frozenset({*_KINDS, Tag.ENUMERATION_TYPE, Tag.TYPEDEF, Tag.BASE_TYPE})
+_SCOPES = frozenset({Tag.NAMESPACE, Tag.MODULE})
+_POINTER_SIZE = 8
+_PLUS_UCONST = 0x23  # DW_OP_plus_uconst
+#: DW_CC_nocall: called in another way than functions of C are; DW_CC_pass_by_reference and …_by_value: so are values of
+#: this class.
+_NO_CALL, _BY_REFERENCE, _BY_VALUE = 3, 4, 5
+#: From a pointer to its target, to what that is a typedef of: so many steps lead to a type.
+_MAX_STEPS = 32
+_NO_LENGTH = 1 << 31  # from here on it is -1
+#: Bytes of units that are kept.
+_KEPT = 1 << 24
+_MAX_MEMBERS, _MAX_PARAMETERS = 1 << 14, 256
+
+
+class DebugType(NamedTuple):
+    """A type of C, typedefs and qualifiers removed; `alias` is the outermost typedef, "" without one.
+
+    `size` is in bytes, `element` what a pointer points to (a `void *` has an element of kind "void") or an array
+    consists of, `length` of them. A struct's members are `owner`'s to tell, which knows it by `place`.
+    """
+
+    kind: Kind
+    size: int
+    name: str = ""
+    alias: str = ""
+    signed: bool = False
+    element: DebugType | None = None
+    length: int = 0
+    place: int = 0
+    owner: DebugTypes | None = None
+
+    @property
+    def c_name(self) -> str:
+        """The type as C writes it, such as "struct Foo *" or "char[16]"."""
+        if self.alias:
+            return self.alias
+        if self.element is not None:
+            inner = self.element.c_name
+            if self.kind == "array":
+                inner, bracket, rest = inner.partition("[")
+                return f"{inner}[{self.length or ''}]{bracket}{rest}"
+            return f"{inner}*" if inner.endswith("*") else f"{inner} *"
+        if self.kind in ("struct", "union", "enum"):
+            return f"{self.kind} {self.name or '(anonymous)'}"
+        return self.name or self.kind
+
+
+class DebugMember(NamedTuple):
+    """A member of a struct: its place from the start, and how many bits a bit-field has, else 0.
+
+    `base` is a class that the struct is derived from: its members are the struct's own.
+    """
+
+    name: str
+    type: DebugType
+    bit_offset: int
+    bit_size: int = 0
+    base: bool = False
+
+
+class DebugParameter(NamedTuple):
+    """A parameter of a function."""
+
+    name: str
+    type: DebugType
+
+
+_VOID = DebugType("void", 0, "void")
+
+
+class DebugTypes:
+    """The types of a file; `shared` as of `DebugInfo`. Raises MalformedData and OverBudget as that does."""
+
+    def __init__(self, elf: ElfHeaders, shared: ElfHeaders | None = None) -> None:
+        self.elf = elf
+        self._sections = DebugSections(elf)
+        self._shared = DebugTypes(shared) if shared is not None else None
+        self._units = Units(
+            self._sections, self._shared._sections if self._shared is not None else None, wanted=OF_TYPES
+        )
+        self._index: UnitIndex | None = None
+        self._read: dict[Header, _ReadUnit] = {}
+        self._size = 0  # bytes of those
+
+    def parameters(self, address: int) -> tuple[DebugParameter, ...] | None:
+        """The parameters of the function that begins at an address, in order.
+
+        None where nothing is known of it, or where it is not called as C's functions are.
+        """
+        with _Garbled(self.elf.path):
+            return self._parameters(address)
+
+    def members(self, type_: DebugType) -> tuple[DebugMember, ...]:
+        """The members of a struct, union or class of this file."""
+        with _Garbled(self.elf.path):
+            return tuple(self._members(*self._entry(type_.place)))
+
+    def by_reference(self, type_: DebugType) -> bool | None:
+        """Whether a parameter that is such a struct is passed by its address: classes with more than values are.
+
+        None where that is not told: gcc does not say it of classes that have constructors or the like.
+        """
+        with _Garbled(self.elf.path):
+            return self._by_reference(type_, _MAX_STEPS)
+
+    def enumerators(self, type_: DebugType) -> tuple[tuple[int, str], ...]:
+        """The numbers and names of an enum of this file."""
+        with _Garbled(self.elf.path):
+            unit, entry = self._entry(type_.place)
+            return tuple(
+                (_value(unit, each.values[Attribute.CONST_VALUE]), unit.text(each.values.get(Attribute.NAME)))
+                for each, _ in below(unit, entry, frozenset())
+                if each.abbreviation.tag == Tag.ENUMERATOR and Attribute.CONST_VALUE in each.values
+            )
+
+    def named(self, kind: str, name: str, address: int | None = None) -> DebugType | None:
+        """A type by its name, which `kind` ("struct", "union", "enum"; "" for typedefs and C's own) goes before.
+
+        It is looked for in the unit that has the address; without one, in all.
+        """
+        with _Garbled(self.elf.path):
+            near = self._find(address) if address is not None else None
+            for header in self._units.headers if address is None else () if near is None else (near,):
+                self.elf.budget.clock()
+                found = self._named(self._unit(header), kind, name)
+                if found is not None:
+                    return found
+            return None
+
+    # -- entries -------------------------------------------------------------------------------------------------------
+
+    def _find(self, address: int) -> Header | None:
+        if self._index is None:
+            self._index = UnitIndex(self._units)
+        return self._index.find(address)
+
+    def _unit(self, header: Header) -> Unit:
+        return self._read_unit(header).unit
+
+    def _read_unit(self, header: Header) -> _ReadUnit:
+        read = self._read.pop(header, None)
+        if read is None:
+            read = _ReadUnit(self._units.read(header))
+            self._size += len(read.unit.data)
+        self._read[header] = read
+        while self._size > _KEPT and len(self._read) > 1:
+            self._size -= len(self._read.pop(next(iter(self._read))).unit.data)
+        return read
+
+    def _entry(self, offset: int) -> tuple[Unit, Entry]:
+        """The entry at an offset of `.debug_info`, with its unit. Raises KeyError for one that is not there."""
+        headers = self._units.headers
+        index = bisect_right(headers, offset, key=lambda header: header.offset) - 1
+        if index < 0 or offset >= headers[index].end:
+            raise KeyError(offset)
+        unit = self._unit(headers[index])
+        entry = unit.entry(offset - headers[index].offset)
+        if entry is None:
+            raise KeyError(offset)
+        return unit, entry
+
+    def _referred(self, unit: Unit, value: Value) -> tuple[DebugTypes, Unit, Entry] | None:
+        """The entry that an attribute refers to; None for one in a file that is not there, or by a signature."""
+        if value[0] == Form.REF_SIG8:
+            return None
+        if value[0] in SHARED_REFERENCES:
+            return (self._shared, *self._shared._entry(value[1])) if self._shared is not None else None
+        return self, *self._entry(unit.reference(value))
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _parameters(self, address: int) -> tuple[DebugParameter, ...] | None:
+        header = self._find(address)
+        if header is None:
+            return None
+        read = self._read_unit(header)
+        unit, place = read.unit, read.functions.get(address)
+        entry = unit.entry(place) if place is not None else None
+        if entry is None or _number(entry, Attribute.CALLING_CONVENTION) == _NO_CALL:
+            return None
+        owner: DebugTypes = self
+        # What stands out of line of an inlined function may leave out parameters: its origin has them all.
+        for _ in range(_MAX_STEPS):
+            if (origin := entry.values.get(Attribute.ABSTRACT_ORIGIN)) is None:
+                break
+            if (referred := owner._referred(unit, origin)) is None:
+                return None
+            owner, unit, entry = referred
+        found = []
+        for each, depth in below(unit, entry, frozenset()):
+            if each.abbreviation.tag == Tag.FORMAL_PARAMETER and depth == 1:
+                found.append(DebugParameter(unit.text(each.values.get(Attribute.NAME)), owner._type_of(unit, each)))
+                self.elf.budget.check(len(found), _MAX_PARAMETERS, "parameters of a function")
+        return tuple(found)
+
+    # -- types ---------------------------------------------------------------------------------------------------------
+
+    def _type_of(self, unit: Unit, entry: Entry, steps: int = _MAX_STEPS) -> DebugType:
+        """The type that an entry refers to; void without one."""
+        value = entry.values.get(Attribute.TYPE)
+        if value is None:
+            return _VOID
+        referred = self._referred(unit, value)
+        if referred is None:
+            return _VOID
+        if not steps:
+            raise MalformedData(f"{self.elf.path}: a type consists of itself")
+        owner, unit, entry = referred
+        return owner._type(unit, entry, steps - 1)
+
+    def _type(self, unit: Unit, entry: Entry, steps: int = _MAX_STEPS) -> DebugType:
+        tag, values = entry.abbreviation.tag, entry.values
+        name = unit.text(values.get(Attribute.NAME))
+        size = _number(entry, Attribute.BYTE_SIZE)
+        place = unit.header.offset + entry.place
+        if tag in _QUALIFIERS:
+            found = self._type_of(unit, entry, steps)
+            return found._replace(alias=name) if tag == Tag.TYPEDEF and name else found
+        if tag in _POINTERS:
+            return DebugType("pointer", _POINTER_SIZE, element=self._type_of(unit, entry, steps))
+        if tag in _KINDS:
+            return DebugType(_KINDS[tag], size, name, place=place, owner=self)
+        if tag == Tag.ENUMERATION_TYPE:
+            under = self._type_of(unit, entry, steps)
+            return DebugType("enum", size or under.size, name, signed=under.signed, place=place, owner=self)
+        if tag == Tag.ARRAY_TYPE:
+            return self._array(unit, entry, self._type_of(unit, entry, steps))
+        if tag == Tag.BASE_TYPE:
+            encoding = _number(entry, Attribute.ENCODING)
+            return DebugType("float" if encoding in _FLOATS else "int", size, name, signed=encoding in _SIGNED)
+        return DebugType("function", 0) if tag == Tag.SUBROUTINE_TYPE else _VOID
+
+    @staticmethod
+    def _array(unit: Unit, entry: Entry, element: DebugType) -> DebugType:
+        """An array: `int a[2][3]` is one entry with two ranges."""
+        lengths = []
+        for each, _ in below(unit, entry, frozenset()):
+            if each.abbreviation.tag == Tag.SUBRANGE_TYPE:
+                count, last = (each.values.get(key) for key in (Attribute.COUNT, Attribute.UPPER_BOUND))
+                length = _value(unit, count) if count else _value(unit, last) + 1 if last else 0
+                # No length, or -1 as the last one: a flexible array.
+                lengths.append(length if 0 < length < _NO_LENGTH else 0)
+        for length in reversed(lengths):
+            element = DebugType("array", element.size * length, element=element, length=length)
+        return element
+
+    def _members(self, unit: Unit, entry: Entry) -> Iterator[DebugMember]:
+        number = 0
+        for each, depth in below(unit, entry, frozenset()):
+            tag, values = each.abbreviation.tag, each.values
+            if depth > 1 or tag not in (Tag.MEMBER, Tag.INHERITANCE) or Attribute.DECLARATION in values:
+                continue  # a static member lies elsewhere
+            number += 1
+            self.elf.budget.check(number, _MAX_MEMBERS, "members of a struct")
+            type_ = self._type_of(unit, each)
+            start = 8 * _location(unit, values.get(Attribute.DATA_MEMBER_LOCATION))
+            bits = _number(each, Attribute.BIT_SIZE)
+            if (within := values.get(Attribute.DATA_BIT_OFFSET)) is not None:
+                start = _value(unit, within)
+            elif Attribute.BIT_OFFSET in values:
+                # DWARF 2 and 3 count from the highest bit of the unit that the bits lie in.
+                storage = 8 * (_number(each, Attribute.BYTE_SIZE) or type_.size)
+                start += storage - _value(unit, values[Attribute.BIT_OFFSET]) - bits
+            name = unit.text(values.get(Attribute.NAME))
+            yield DebugMember(name, type_, start, bits, base=tag == Tag.INHERITANCE)
+
+    def _by_reference(self, type_: DebugType, steps: int) -> bool | None:
+        unit, entry = self._entry(type_.place)
+        told = _number(entry, Attribute.CALLING_CONVENTION)
+        if told in (_BY_REFERENCE, _BY_VALUE):
+            return told == _BY_REFERENCE
+        for each, depth in below(unit, entry, frozenset()):
+            if depth > 1:
+                continue
+            name = unit.text(each.values.get(Attribute.NAME))
+            if each.abbreviation.tag == Tag.SUBPROGRAM and name.startswith(("~", type_.name.partition("<")[0] or "~")):
+                return None
+            if each.abbreviation.tag in (Tag.MEMBER, Tag.INHERITANCE):
+                inner = self._type_of(unit, each)
+                if name.startswith("_vptr") or not steps:
+                    return None
+                if inner.owner is not None and inner.kind in ("struct", "union"):
+                    found = inner.owner._by_reference(inner, steps - 1)
+                    if found is not False:
+                        return found
+        return False
+
+    def _named(self, unit: Unit, kind: str, name: str) -> DebugType | None:
+        for each, _ in below(unit, unit.root, _SCOPES):
+            tag, values = each.abbreviation.tag, each.values
+            if tag not in _NAMED or Attribute.DECLARATION in values or Attribute.NAME not in values:
+                continue
+            is_kind = "enum" if tag == Tag.ENUMERATION_TYPE else _KINDS.get(tag, "")
+            if is_kind == kind and unit.text(values[Attribute.NAME]) == name:
+                return self._type(unit, each)
+        return None
+
+
+class _ReadUnit:
+    """A unit whose entries are in memory, and where its functions stand, by their addresses, once that is asked for."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+
+    @cached_property
+    def functions(self) -> dict[int, int]:
+        return {each.low: each.place for each in functions(self.unit)}
+
+
+class _Garbled:
+    """Makes MalformedData of what garbled data leads to."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, struct.error | IndexError | KeyError | ValueError) and not isinstance(
+            error, MalformedData
+        ):
+            raise MalformedData(f"{self._path}: its debugging information is garbled") from error
+
+
+def _number(entry: Entry, attribute: Attribute) -> int:
+    """An attribute that is a number; 0 without one."""
+    return entry.values.get(attribute, (0, 0))[1]
+
+
+def _value(unit: Unit, value: Value) -> int:
+    form, number = value
+    return sleb(unit.data, number)[0] if form == Form.SDATA else number
+
+
+def _location(unit: Unit, value: Value | None) -> int:
+    """The place of a member in bytes: a number, or an expression that adds one."""
+    if value is None:
+        return 0
+    form, number = value
+    if form in (Form.EXPRLOC, Form.BLOCK):
+        _, number = uleb(unit.data, number)
+    elif form == Form.BLOCK1:
+        number += 1
+    else:
+        return _value(unit, value)
+    if unit.data[number] != _PLUS_UCONST:
+        raise MalformedData("a member lies where a program must find it")
+    return uleb(unit.data, number + 1)[0]

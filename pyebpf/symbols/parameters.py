@@ -1,0 +1,96 @@
+"""Parameters of functions in files, by their debugging information."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.errors import NotFound, PyebpfError
+from pyebpf.kernel.roots import split_root
+from pyebpf.symbols.debug import debug_types_of
+from pyebpf.symbols.user_functions import find_functions, open_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.elf.dwarf.types import DebugParameter, DebugTypes
+    from pyebpf.symbols.files import ElfFile
+
+
+class Parameters(NamedTuple):
+    """The parameters of functions, the address of the first of them, and the types of their file.
+
+    `unknown` is the reason why there are no parameters; "" where they are known.
+    """
+
+    types: DebugTypes
+    address: int
+    parameters: tuple[DebugParameter, ...]
+    unknown: str = ""
+
+
+def find_parameters(elf: ElfFile, names: Sequence[str], *, binary: str = "") -> Parameters:
+    """The parameters that all functions of these names have, as `find_functions` finds them.
+
+    They are unknown where the file's debugging information says nothing of a function, where the compiler has changed
+    how it is called, and where the functions differ. Raises NotFound for a file without debugging information.
+    """
+    binary = binary or elf.path
+    places = find_functions(elf, names, binary=binary).places
+    types = debug_types_of(elf, root=split_root(elf.path)[0])
+    if types is None:
+        raise NotFound(
+            f"{binary} has no debugging information, which names parameters: compile it with -g, or install its debug "
+            "symbols; arg0 and so on have arguments by position"
+        )
+    found: Parameters | None = None
+    for place in places:
+        address = elf.address_of(place.offset)
+        if address is None:
+            continue
+        parameters = _parameters_at(types, place.name, address)
+        if parameters is None:
+            reason = (
+                f"the debugging information of {binary} does not tell the parameters of {place.name}: arg0 and so on "
+                "have arguments by position"
+            )
+            return Parameters(types, address, (), reason)
+        if found is None:
+            found = Parameters(types, address, parameters)
+        elif [_shape(each) for each in found.parameters] != [_shape(each) for each in parameters]:
+            reason = f"{places[0].name} and {place.name} of {binary} have different parameters: probe them apart"
+            return Parameters(types, address, (), reason)
+    if found is None:
+        raise NotFound(f"{binary} has no code at {places[0].name}")
+    return found
+
+
+def _parameters_at(types: DebugTypes, name: str, address: int) -> tuple[DebugParameter, ...] | None:
+    """The parameters of the function of this name at an address; None where nothing tells them."""
+    # What follows a dot is a copy that the compiler made for some calls, mostly with other parameters.
+    return None if "." in name.partition("@")[0] else types.parameters(address)
+
+
+def listed_parameters(path: str, name: str, offset: int) -> tuple[DebugParameter, ...] | None:
+    """The parameters of the function at an offset of a file; None where nothing tells them.
+
+    Whoever lists functions asks for one file again and again: it is kept open.
+    """
+    try:
+        status = Path(path).stat()
+        elf, types = _opened(path, (status.st_dev, status.st_ino, status.st_mtime_ns))
+        address = elf.address_of(offset)
+        return None if types is None or address is None else _parameters_at(types, name, address)
+    except (OSError, PyebpfError):
+        return None
+
+
+@functools.lru_cache(2)
+def _opened(path: str, identity: tuple[int, ...]) -> tuple[ElfFile, DebugTypes | None]:  # noqa: ARG001 - a key
+    elf = open_binary(path)
+    return elf, debug_types_of(elf, root=split_root(elf.path)[0])
+
+
+def _shape(parameter: DebugParameter) -> tuple[str, str]:
+    return parameter.name, parameter.type.c_name

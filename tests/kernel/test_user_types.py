@@ -1,0 +1,277 @@
+"""Arguments of programs by name, and their structs, by debugging information, in the running kernel."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from pyebpf.errors import CompileError
+from pyebpf.script import Script
+from tests.support.command import pyebpf, running
+from tests.support.needs import needs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Kind(NamedTuple):
+    """A type of parameters: in C, its least and greatest value; a value in C where it is no number."""
+
+    name: str
+    least: int = 0
+    greatest: int = 0
+    literal: str = ""
+
+
+NUMBERS = (
+    Kind("signed char", -128, 127),
+    Kind("unsigned char", 0, 255),
+    Kind("short", -(1 << 15), (1 << 15) - 1),
+    Kind("unsigned short", 0, (1 << 16) - 1),
+    Kind("int", -(1 << 31) + 1, (1 << 31) - 1),
+    Kind("unsigned", 0, (1 << 32) - 1),
+    Kind("long", -(1 << 62), (1 << 62)),
+    Kind("unsigned long", 0, (1 << 63) - 1),
+    Kind("enum color", 0, 1),
+    Kind("_Bool", 0, 1),
+    Kind("const char *", 0, 1 << 40),
+)
+OTHERS = (
+    Kind("float", literal="1.5f"),
+    Kind("double", literal="2.5"),
+    Kind("long double", literal="3.5L"),
+    Kind("__int128", literal="7"),
+    Kind("_Complex double", literal="1.0"),
+    *(
+        Kind(f"struct {name}", literal=f"(struct {name}){{0}}")
+        for name in (
+            "one",
+            "pair",
+            "mixed",
+            "floats",
+            "doubles",
+            "large",
+            "three",
+            "nested",
+            "packed",
+            "single",
+            "x87",
+            "bits",
+        )
+    ),
+)
+HEAD = """
+enum color { RED, GREEN };
+struct one { int a; }; struct pair { long a, b; }; struct mixed { double a; long b; }; struct floats { float a, b; };
+struct doubles { double a, b, c, d; }; struct large { char a[17]; }; struct three { char a[3]; };
+struct nested { struct floats a; union { int b; char c[6]; }; };
+struct packed { char a; int b; } __attribute__((packed));
+struct single { float a[3]; }; struct x87 { long double a; };
+struct bits { char a; int b:3, c:17; };
+"""
+
+
+class Function(NamedTuple):
+    """A function in C, the call of it, and what a script prints of its arguments."""
+
+    text: str
+    call: str
+    script: str
+    printed: str
+
+
+def any_function(chance, number, path):
+    """Up to 13 parameters of any types, in any order; those that a script reads have values."""
+    declared, values, names, printed = [], [], [], []
+    for position in range(chance.randrange(1, 14)):
+        kind = chance.choice(NUMBERS if chance.randrange(3) else OTHERS)
+        declared.append(f"{kind.name} p{position}")
+        if kind.literal:
+            values.append(kind.literal)
+            continue
+        value = chance.choice((kind.least, kind.greatest, chance.randint(kind.least, kind.greatest)))
+        values.append(f"({kind.name})({value}l)")
+        names.append(f"(int64)args.p{position}")
+        printed.append(str(value))
+    uses = ", ".join(f'"m"(p{position})' for position in range(len(declared)))
+    text = (
+        f'__attribute__((noipa)) int f{number}({", ".join(declared)}) {{ __asm__ volatile("" :: {uses}); return 0; }}'
+    )
+    layout = " ".join(["%ld"] * len(names))
+    script = f'uprobe:{path}:f{number} {{ printf("f{number}: {layout}\\n"{"".join(f", {each}" for each in names)}); }}'
+    return Function(text, f"f{number}({', '.join(values)});", script, f"f{number}: {' '.join(printed)}")
+
+
+def compiled(path: Path, text: str, *options: str) -> Path:
+    """A program in C with debugging information."""
+    needs("command:gcc")
+    path.with_suffix(".c").write_text(text)
+    subprocess.run(["gcc", "-g", "-w", *options, "-o", path, path.with_suffix(".c")], check=True)
+    return path
+
+
+def printed_by(script: str, program: Path) -> str:
+    """What a script prints while a program runs."""
+    ran: list[int] = []
+    return "".join(
+        Script(script).output(
+            lambda: bool(ran), attached=lambda _: ran.append(subprocess.run([program], check=True).returncode)
+        )
+    ).rstrip("\n")
+
+
+@pytest.mark.parametrize("optimization", ["-O0", "-O2"])
+def test_arguments_lie_where_the_compiler_puts_them(optimization: str, tmp_path: Path) -> None:
+    """60 functions with parameters by chance: numbers of all sizes, floats, structs by value, on the stack, too."""
+    chance = random.Random(optimization)
+    path = tmp_path / "program"
+    functions = [any_function(chance, number, path) for number in range(60)]
+    text = f"{HEAD}{chr(10).join(each.text for each in functions)}\nint main(void) {{ "
+    compiled(path, text + " ".join(each.call for each in functions) + " return 0; }", optimization)
+    found = printed_by("\n".join(each.script for each in functions), path).splitlines()
+    for function, line in zip(functions, found, strict=True):
+        assert line == function.printed, function
+
+
+STRUCTS = """
+#include <stdlib.h>
+#include <string.h>
+enum color { RED, GREEN = 255, BLUE = -1 };
+struct inner { char tag; short n; };
+typedef struct foo { int a; char text[10]; struct foo *next; struct inner in; union { int u; long v; };
+    unsigned low:3, high:7; enum color color; int table[2][3]; _Bool flag; struct inner *inner; } foo_t;
+#define APART __attribute__((noipa))
+APART int f(int *n, foo_t *foo, void *opaque) { return *n; }
+APART int g_one(int n) { return n; }
+APART int g_two(long n) { return n; }
+APART int h_one(short n) { return n; }
+APART int h_two(short n) { return n; }
+int main(int argc, char **argv) {
+    int n = 13;
+    struct inner other = {'z', -7};
+    foo_t *foo = calloc(1, sizeof *foo);
+    foo->a = 123; strcpy(foo->text, "hello"); foo->next = foo; foo->in.tag = 'a'; foo->in.n = -5; foo->v = -77;
+    foo->low = 5; foo->high = 99; foo->color = BLUE; foo->table[1][2] = 6; foo->flag = 1; foo->inner = &other;
+    f(&n, foo, foo);
+    return g_one(1) + g_two(2) + h_one(3) + h_two(4) > 99;
+}
+"""
+QUESTIONS = {
+    "*args.n": "13",
+    "args.foo->a": "123",
+    "args.foo.a": "123",
+    "args->foo->next->next->text": "hello",
+    "(args.foo->in.n, args.foo->in.tag)": "(-5, 97)",
+    "args.foo->in": "{ .tag = 97, .n = -5 }",
+    "(args.foo->v, args.foo->u)": "(-77, -77)",
+    "(args.foo->low, args.foo->high)": "(5, 99)",
+    "args.foo->color": "BLUE",
+    "args.foo->table[1][2]": "6",
+    "args.foo->flag": "true",
+    "args.foo->inner->n": "-7",
+    "((struct foo *)args.opaque)->a": "123",
+    "((foo_t *)arg2)->next->in.n": "-5",
+    "sizeof(foo_t)": "88",
+    "sizeof(struct inner)": "4",
+    "offsetof(struct foo, in.n)": "26",
+    "args.foo == args.opaque": "true",
+}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program whose function takes pointers to structs."""
+    return compiled(tmp_path_factory.mktemp("structs") / "program", STRUCTS, "-O1")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_structs_of_the_program_are_known(question: str, program: Path) -> None:
+    """Members of all kinds, by the argument's name and by a cast to the struct."""
+    assert printed_by(f"uprobe:{program}:f {{ print({question}); }}", program) == QUESTIONS[question]
+
+
+def test_values_of_its_types_are_kept(program: Path) -> None:
+    """In variables, with and without a type of their own, and in maps that another probe reads."""
+    script = (
+        f"uprobe:{program}:f {{ $a = args.foo; let $b : struct foo * = args.foo->next; @foo = $a; "
+        'printf("%d %s\\n", $b->a, $a->text); } '
+        f"uretprobe:{program}:f {{ print(@foo->in.n); delete(@foo); }}"
+    )
+    assert printed_by(script, program) == "123 hello\n-5"
+
+
+def test_all_arguments_are_a_record(program: Path) -> None:
+    """`print(args)`, as for functions of the kernel."""
+    assert printed_by(f"uprobe:{program}:main {{ print(args); }}", program).startswith("{ .argc = 1, .argv = 0x")
+    assert printed_by(f"uprobe:{program}:h_* {{ print(args); }}", program) == "{ .n = 3 }\n{ .n = 4 }"
+
+
+REFUSED = {
+    "uprobe:{}:f {{ print(args.fo); }}": "{}:f has no argument fo (did you mean foo?)",
+    "uprobe:{}:f {{ print(args.foo->b); }}": "struct foo has no member b",
+    "uretprobe:{}:f {{ print(args.foo); }}": "args are gone when a function returns: keep them in a map at its entry",
+    "uprobe:{}:f+1 {{ print(args.n); }}": "does not tell the parameters of f+0x1",
+    "uprobe:{}:f,uprobe:{}:main {{ print(args.n); }}": "{}:main has no argument n",
+    "uprobe:{}:g_* {{ print(args.n); }}": "g_one and g_two of {} have different parameters: probe them apart",
+}
+
+
+@pytest.mark.parametrize("script", REFUSED)
+def test_what_is_not_known_is_refused(script: str, program: Path) -> None:
+    """With the place, and what is known."""
+    with pytest.raises(CompileError) as error:
+        printed_by(script.format(program, program), program)
+    assert REFUSED[script].format(program) in str(error.value)
+
+
+def test_a_file_without_debugging_information_is_told(tmp_path: Path) -> None:
+    """What to do about it; casts to the kernel's types go on as before."""
+    path = compiled(tmp_path / "program", STRUCTS, "-O1", "-g0")
+    with pytest.raises(CompileError, match=r"has no debugging information, which names parameters: compile it with -g"):
+        printed_by(f"uprobe:{path}:f {{ print(args.n); }}", path)
+    assert printed_by(f"uprobe:{path}:f {{ print(sizeof(struct pt_regs) > 0); }}", path) == "true"
+
+
+def test_debug_files_have_it(tmp_path: Path) -> None:
+    """A stripped program, whose debugging information lies in a file beside it."""
+    path = compiled(tmp_path / "program", STRUCTS, "-O1")
+    for command in ("objcopy --only-keep-debug program program.debug", "strip -K f program"):
+        subprocess.run(command.split(), cwd=tmp_path, check=True)
+    subprocess.run(["objcopy", "--add-gnu-debuglink=program.debug", "program"], cwd=tmp_path, check=True)
+    assert printed_by(f"uprobe:{path}:f {{ print(args.foo->a); }}", path) == "123"
+
+
+def test_bccs_specifications_need_no_signature(program: Path) -> None:
+    """Names of parameters alone, with their members; with a signature that has the name, the signature counts."""
+    specs = (
+        "-C", f"p:{program}:f():int,char*:foo->a,foo->next->text#by name",
+        "-C", f"p:{program}:f(void *n, struct foo *other):int:other->in.n#by signature",
+        "-C", f"r:{program}:h_one():int:$entry(n)#at the return",
+    )  # fmt: skip
+    with running("argdist", *specs, "600") as tool:
+        subprocess.run([program], check=True)
+        tool.stop()
+    assert tool.out.splitlines()[1:] == [
+        "by name", "[123, hello]: 1", "by signature", "[-5]: 1", "at the return", "[3]: 1"
+    ]  # fmt: skip
+    done = pyebpf("argdist", "-C", f"p:{program}:f():int:fo")
+    assert done.stderr.startswith(f"pyebpf argdist: {program}:f has no argument fo (did you mean foo?)\n")
+
+
+def test_parameters_are_listed(program: Path) -> None:
+    """By `list -v` with their sizes, in JSON, and as bpftrace lists them."""
+    rows = [line.split() for line in pyebpf("list", "-v", f"u:{program}:f").stdout.splitlines()]
+    assert rows == [
+        [f"uprobe:{program}:f"],
+        ["int", "*n", "8", "bytes"],
+        ["foo_t", "*foo", "8", "bytes"],
+        ["void", "*opaque", "8", "bytes"],
+    ]
+    record = json.loads(pyebpf("list", "--json", f"u:{program}:g_two").stdout)
+    assert record["arguments"] == [{"name": "n", "type": "long int", "size": 8}]
+    lines = pyebpf("-lv", f"uprobe:{program}:[fm]*").stdout.splitlines()
+    assert lines[lines.index(f"uprobe:{program}:main") + 1 :] == ["    int argc", "    char** argv"]
