@@ -26,6 +26,7 @@ from pyebpf.runtime import BPF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pyebpf.attach.uprobes import Uprobe
     from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.packets import Captures
     from pyebpf.bpftrace.translate.user_memory import UserVariable
@@ -73,6 +74,7 @@ class Script(BPF):
         self._script.script.cgroup_id = _cgroup_id
         self._script.script.user_variable = _user_variable
         self._script.script.user_function = _user_function
+        self._script.script.has_functions = _has_functions
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's `exit()` gave.
@@ -426,6 +428,18 @@ def _user_function(binary: str, functions: Sequence[str], pid: int) -> UserFunct
     from pyebpf.symbols.user_functions import open_binary
 
     return UserFunction(*find_parameters(open_binary(find_binary(binary, pid=pid)), functions, binary=binary))
+
+
+def _has_functions(attach: Uprobe) -> bool:
+    """Whether a file and functions in it are there."""
+    from pyebpf.errors import NotFound
+    from pyebpf.link.uprobes import locate
+
+    try:
+        locate(attach)
+    except NotFound:
+        return False
+    return True
 
 
 def _complain(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
@@ -132,7 +133,7 @@ class ScriptModule:
     def _leave_out(self, target: Target) -> list[str]:
         """Leave out the probes at attach points that the target has not; warnings about them, if they are wanted."""
         source, module = self.script.source, self._module
-        missing = [each for each in module.probes if not _exists(each, target)]
+        missing = [each for each in module.probes if not self._exists(each, target)]
         for each in missing:
             module.probes.remove(each)
             self._list_of(_body(each).point).remove(each)
@@ -146,6 +147,16 @@ class ScriptModule:
         probes = {id(_body(each).probe): _body(each).probe for each in missing}
         removed = [probe for number, probe in probes.items() if number not in left]
         return [*lines, *[source.warning(_REMOVED, probe.attach_points[0]) for probe in removed]]
+
+    def _exists(self, probe: AnyProbe, target: Target) -> bool:
+        """Whether there is an attach point, or one that a pattern is for, in the target or in a file."""
+        attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
+        if isinstance(attach, Uprobe):
+            return self.script.has_functions(attach)
+        try:
+            return all(place.program_context().exists(target) for place in attach.program_context().expand(target))
+        except NotFound:
+            return False
 
     def _check_modules(self, target: Target) -> None:
         """Refuse raw tracepoints of a module that has none such."""
@@ -194,15 +205,6 @@ def _body(probe: AnyProbe) -> ProbeBody:
 def _described(point: AttachPoint) -> str:
     """An attach point in bpftrace's messages."""
     return f"{point.provider} {':'.join(filter(None, (point.target, point.function)))}"
-
-
-def _exists(probe: AnyProbe, target: Target) -> bool:
-    """Whether the target has an attach point, or one that a pattern is for; files are not looked at."""
-    attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
-    try:
-        return all(place.program_context().exists(target) for place in attach.program_context().expand(target))
-    except NotFound:
-        return False
 
 
 def _filter(only: str) -> Callable[[AttachPoint], object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.elf.symbols import IFUNC
@@ -11,6 +12,7 @@ from pyebpf.kernel.roots import split_root
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.ifuncs import instead_of, split_ifuncs, summary
+from pyebpf.symbols.source_places import addresses_of_line, is_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 #: EM_X86_64 and EM_AARCH64 of e_machine.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PATTERN = frozenset("*?[")
+_ADDRESS = re.compile(r"\*0[xX][0-9a-fA-F]+")
 #: Names of one place that are told; linkers that fold equal code give it hundreds.
 _MAX_NAMES = 16
 
@@ -59,6 +62,8 @@ def find_functions(
     elf: ElfSymbols, names: Sequence[str], *, binary: str = "", returns: bool = False, max_probes: int = 1000
 ) -> Functions:
     """Find the functions `names`: symbols, "symbol+offset", offsets in the file ("0x1234"), patterns.
+
+    Also addresses ("*0x401234"), as the file's symbols have them, and lines of source files ("file.c:22").
 
     A symbol with several versions has several places. `binary` is what the author called the file. Raises NotFound with
     closest names if there is none of them; InvalidValue for places inside a function that a return probe cannot have,
@@ -130,6 +135,10 @@ def _places(
         return _of_symbols(elf, symbols, name, binary)
     if name[:2] in {"0x", "0X"}:
         return [_at_offset(elf, name, binary, returns=returns)]
+    if _ADDRESS.fullmatch(name):
+        return [_at_address(elf, name, int(name[1:], 16), binary, returns=returns)]
+    if is_line(name):
+        return [_at_address(elf, name, at, binary, returns=returns) for at in addresses_of_line(elf, name, binary)]
     bare, plus, distance = name.rpartition("+")
     if plus and (symbols := elf.find(bare)):
         return _inside(elf, symbols, name, distance, binary, returns=returns)
@@ -180,6 +189,13 @@ def _inside(
         ProbeOffset(f"{place.name}+{offset:#x}", place.offset + offset)
         for place in _of_symbols(elf, symbols, symbols[0].name, binary)
     ]
+
+
+def _at_address(elf: ElfSymbols, name: str, address: int, binary: str, *, returns: bool) -> ProbeOffset:
+    offset = elf.offset_of(address)
+    if offset is None:
+        raise InvalidValue(f"address {address:#x} of {binary} is not in the file")
+    return _at_offset(elf, f"{offset:#x}", binary, returns=returns)._replace(name=name)
 
 
 def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> ProbeOffset:

@@ -219,9 +219,16 @@ def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
 
 
 def _uprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
-    if point.address is not None or point.source_file or point.namespace:
-        raise source.error("a uprobe at an address or a line is not supported yet: name the function", point)
-    name = point.function + (f"+{point.offset:#x}" if point.offset else "")
+    if point.namespace:
+        raise source.error("leave the language out: functions have the names that the file's symbols have", point)
+    if point.source_column:
+        raise source.error("a column is not supported: a uprobe is where the line's code begins", point)
+    if point.source_file:
+        name = f"{point.source_file}:{point.source_line}"
+    elif point.address is not None:
+        name = f"*{point.address:#x}"
+    else:
+        name = point.function + (f"+{point.offset:#x}" if point.offset else "")
     decorator = module.uprobe if point.provider == "uprobe" else module.uretprobe
     return decorator(point.target, name, **({} if pid is None else {"pid": pid}))
 

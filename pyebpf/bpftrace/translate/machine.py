@@ -86,11 +86,12 @@ def _process(s: Scope, node: ast.Call) -> Value:
 
 
 def _register(s: Scope, node: ast.Call) -> Value:
-    """`reg("ip")`."""
+    """`reg("ip")`; "pc" is the instruction pointer on every architecture."""
     (first,) = _arguments(s, node, 1, 1)
     if not isinstance(s.p.attach, Kprobe | KprobeMulti | Uprobe):
         raise s.error("reg() is for kprobes and uprobes: elsewhere there are args", node)
     name, machine = known_text(s, first), registers.machine(s.p)
+    name = machine.instruction if name == "pc" else name
     if name not in machine.registers:
         raise s.error(f"{machine.name} has no register {name}{closest(name, machine.registers)}", first)
     return Integer(registers.register(s.p, name), signed=False)

@@ -16,6 +16,7 @@ from pyebpf.errors import NotFound
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from pyebpf.attach.uprobes import Uprobe
     from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
     from pyebpf.bpftrace.translate.user_memory import UserVariable
     from pyebpf.bpftrace.translate.user_types import UserFunction, UserTypes
@@ -96,6 +97,8 @@ class Script:
         self.user_variable: Callable[[str, str, str, int], UserVariable] = _no_symbols
         #: What is known of functions of a file, by the file, their names, and the process or -1.
         self.user_function: Callable[[str, Sequence[str], int], UserFunction] = _no_functions
+        #: Whether a file has the functions of a uprobe.
+        self.has_functions: Callable[[Uprobe], bool] = lambda _: True
         self._user_types: UserTypes | None = None
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.

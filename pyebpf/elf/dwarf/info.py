@@ -35,6 +35,19 @@ class SourceLine(NamedTuple):
     line: int
 
 
+class CodeOfLine(NamedTuple):
+    """Addresses at which the code of a line begins, one in each function that has it.
+
+    `files` are the files that were meant, `following` the next line of theirs that has code, 0 if there is none, and
+    `names` those of all files.
+    """
+
+    addresses: tuple[int, ...]
+    files: tuple[str, ...]
+    following: int
+    names: tuple[str, ...]
+
+
 class DebugInfo:
     """The debugging information of a file.
 
@@ -59,6 +72,13 @@ class DebugInfo:
         """The lines of an instruction, that of the innermost call first; none if nothing is known of the address."""
         try:
             return tuple(self._lines(address))
+        except (struct.error, IndexError, KeyError, ValueError) as error:
+            raise MalformedData(f"{self.elf.path}: its debugging information is garbled") from error
+
+    def code_of(self, file: str, line: int) -> CodeOfLine:
+        """Where the code of a line begins; `file` is the end of a path, of whole parts."""
+        try:
+            return self._code_of(f"/{file.lstrip('/')}", line)
         except (struct.error, IndexError, KeyError, ValueError) as error:
             raise MalformedData(f"{self.elf.path}: its debugging information is garbled") from error
 
@@ -95,6 +115,31 @@ class DebugInfo:
             yield SourceLine(self._name(read.unit, call), file, line)
             file, line = read.table.file(call.file), call.line
         yield SourceLine("", file, line)
+
+    def _code_of(self, suffix: str, line: int) -> CodeOfLine:
+        addresses: set[int] = set()
+        files: set[str] = set()
+        names: set[str] = set()
+        following = 0
+        for header in self._all().headers:
+            self.elf.budget.clock()
+            read = self._unit(header)
+            if read.table is None:
+                continue
+            paths = dict(read.table.files())
+            names |= {path.rpartition("/")[2] for path in paths.values()} if len(names) < _MAX_NAMES else set()
+            wanted = {number: path for number, path in paths.items() if f"/{path}".endswith(suffix)}
+            files.update(wanted.values())
+            found: dict[int, int] = {}
+            for each, address in read.table.starts(wanted):
+                if each == line:
+                    # In one function a line may have code at several places: the first one comes before the others.
+                    function = read.function(address)
+                    found[function] = min(address, found.get(function, address))
+                elif each > line:
+                    following = min(each, following or each)
+            addresses.update(found.values())
+        return CodeOfLine(tuple(sorted(addresses)), tuple(sorted(files)), following, tuple(sorted(names)))
 
     def _unit(self, header: Header) -> _ReadUnit:
         read = self._read.pop(header, None)
@@ -175,14 +220,20 @@ class _ReadUnit:
             self._table = LineTable(self._sections, values[Attribute.STMT_LIST][1], folder)
         return self._table
 
-    def calls(self, address: int) -> list[InlinedCall]:
-        """The inlined calls that an instruction is in, the outermost first."""
+    def function(self, address: int) -> int:
+        """The place of the entry of the function that an instruction is in; 0 for none."""
         if self._functions is None:
             self._functions = sorted(functions(self.unit))
         index = bisect_right(self._functions, address, key=lambda function: function.low) - 1
         if index < 0 or address >= self._functions[index].high:
+            return 0
+        return self._functions[index].place
+
+    def calls(self, address: int) -> list[InlinedCall]:
+        """The inlined calls that an instruction is in, the outermost first."""
+        place = self.function(address)
+        if not place:
             return []
-        place = self._functions[index].place
         if place not in self._calls:
             if sum(map(len, self._calls.values())) > _MAX_CALLS:
                 self._calls.clear()

@@ -15,7 +15,7 @@ from pyebpf.elf.leb128 import sleb, uleb
 from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from pyebpf.elf.dwarf.sections import DebugSections
 
@@ -60,6 +60,19 @@ class LineTable:
         if index < 0 or self._files[index] == _NOTHING:
             return "", 0
         return self.file(self._files[index]), self._lines[index]
+
+    def files(self) -> Iterator[tuple[int, str]]:
+        """The numbers and paths of all files."""
+        for number in range(len(self._names)):
+            yield number, self.file(number)
+
+    def starts(self, files: Container[int]) -> Iterator[tuple[int, int]]:
+        """The lines of some files, each with an address at which code of it begins."""
+        before = (_NOTHING, 0)
+        for address, file, line in zip(self._addresses, self._files, self._lines, strict=True):
+            if (file, line) != before and file in files:
+                yield line, address
+            before = file, line
 
     def file(self, number: int) -> str:
         """The path of a file by its number in this table; "" for one that is not there."""

@@ -70,6 +70,8 @@ def _done(case: Case, folder: Path, scratch: Path) -> Outcome:
     befores = [subprocess.Popen(shlex.split(each), cwd=folder, start_new_session=True) for each in case.befores]
     try:
         text = _command(case, command)
+        if befores:
+            text = text.replace("{{BEFORE_PID}}", str(befores[0].pid))
         status, output = _run(text, case, folder, environment, number.read_text)
     finally:
         for each in befores:
