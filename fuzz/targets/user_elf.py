@@ -64,6 +64,7 @@ def target(data: bytes) -> None:
     lines = DebugInfo(elf)
     for address in (0x1000, 0x1004, 0x1010, 0x101F):
         _ask(lambda address=address: lines.lines(address))
+    _ask(lambda: lines.code_of("seed.c", 2))
     _ask(lambda: _look_through(DebugTypes(elf)))
     for name in [*symbols[:10], "f", "f@V1", "f@@V2", "one+1", "0x1000", "[a-z]*"]:
         _ask(lambda name=name: elf.find(name))

@@ -72,9 +72,10 @@ class Uprobe(AttachSpec):
     """Functions in a file, through perf events of the PMU `uprobe`: at their entry, or with `returns` at their return.
 
     `binary` is a path, a library's name ("libc.so.6", "c") or a program's; `functions` are symbols, "symbol+offset",
-    offsets in the file ("0x1234") and patterns of fnmatch, of which none stands for more than `max_probes` functions.
-    They are looked up when the program is attached. `pid` limits it to one process, and says whose files and libraries
-    the names mean; -1 is every process. Without a binary and functions the place is open.
+    offsets in the file ("0x1234"), addresses ("*0x401234"), lines of source files ("file.c:22") and patterns of
+    fnmatch, of which none stands for more than `max_probes` functions. They are looked up when the program is attached.
+    `pid` limits it to one process, and says whose files and libraries the names mean; -1 is every process. Without a
+    binary and functions the place is open.
     """
 
     binary: str = ""

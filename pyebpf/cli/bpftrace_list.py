@@ -27,7 +27,8 @@ usage: pyebpf -l [-v] [-p PID] [PATTERN,...]
 Lists probes by the names that scripts of bpftrace's language have for them; with
 -v what they are given there. * stands for characters: 'tracepoint:sched:*',
 'kprobe:vfs_*', '*sleep*'. 'struct file' lists types, with -v their definitions.
-With a script its probes are listed, patterns expanded.
+With a script its probes are listed, patterns expanded. With -p PID files are as
+that process sees them, and 'uprobe:*' is all functions of all its files.
 """
 _SOFTWARE = (
     *("alignment-faults", "bpf-output", "context-switches", "cpu-clock", "cpu-migrations", "cpu", "cs", "dummy"),
@@ -62,7 +63,25 @@ class Provider:
 
 
 class Machine(AttachPoints):
-    """This machine's attach points, with bpftrace's names."""
+    """This machine's attach points, with bpftrace's names; `pid` is the process whose files are meant, or -1."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(pid)
+        self.pid = pid
+
+    def files(self, place: str) -> Sequence[str]:
+        """The files of a place: one that is named, or those of the process that match."""
+        if place and not any(character in place for character in "*?["):
+            return [place]
+        if self.pid < 0:
+            raise UsageError(
+                "pyebpf -l",
+                "probes of programs are those of a file, uprobe:/bin/bash:*, or with -p PID of a process",
+                "pyebpf -l --help",
+            )
+        from pyebpf.symbols.libraries import mapped_binaries
+
+        return [path for path in mapped_binaries(self.pid) if fnmatchcase(path, place or "*")]
 
     def of_kind(self, kind: str, place: str, name: str) -> list[AttachPoint]:
         """Attach points that match; where the kernel has none such, a line says why."""
@@ -139,7 +158,7 @@ def _fentries(machine: Machine, provider: str, place: str, name: str) -> Iterato
 
 
 def _uprobes(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
-    for each in machine.of_kind(attach_points.UPROBE, _file(place), name):
+    for each in (point for file in machine.files(place) for point in machine.of_kind(attach_points.UPROBE, file, name)):
         declared = machine.values(each)
         # As bpftrace writes them: `int* n`.
         values = tuple if provider == "uretprobe" else lambda ask=declared: [row.replace(" *", "*") for row in ask()]
@@ -147,14 +166,8 @@ def _uprobes(machine: Machine, provider: str, place: str, name: str) -> Iterator
 
 
 def _usdt(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
-    for each in machine.of_kind(attach_points.USDT, _file(place), name):
+    for each in (point for file in machine.files(place) for point in machine.of_kind(attach_points.USDT, file, name)):
         yield Listed(f"{provider}:{each.place}:{each.name}")
-
-
-def _file(place: str) -> str:
-    if not place or "*" in place:
-        raise UsageError("pyebpf -l", "probes of programs are those of a file: uprobe:/bin/bash:*", "pyebpf -l --help")
-    return place
 
 
 def _iterators(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
@@ -197,18 +210,21 @@ _PROVIDERS = {
 }
 
 
-def _named(word: str) -> list[str]:
-    """The providers that a word is for: one by its name or alias, or those of the kernel that match."""
+def _named(word: str, *, of_files: bool = False) -> list[str]:
+    """The providers that a word is for: one by its name or alias, or those of the kernel, or of files, that match."""
     for name, each in _PROVIDERS.items():
         if word == name or word in each.aliases:
             return [name]
-    return [name for name, each in _PROVIDERS.items() if each.listed and not each.of_files and fnmatchcase(name, word)]
+    listed = [name for name, each in _PROVIDERS.items() if each.listed and each.of_files is of_files]
+    return [name for name in listed if fnmatchcase(name, word)]
 
 
 def probes(machine: Machine, pattern: str) -> Iterator[Listed]:
     """The probes that a pattern is for."""
     word, colon, rest = pattern.partition(":")
-    names = _named(word or "*")
+    names = _named(word or "*", of_files="/" in rest)
+    if machine.pid >= 0 and not colon and word == "*":  # all that a process can be probed at
+        names += _named("*", of_files=True)
     if not names and not colon:  # a name of any kind
         names, rest = _named("*"), word
     place, _, name = rest.rpartition(":") if rest.count(":") == 1 else ("", "", rest)

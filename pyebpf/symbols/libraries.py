@@ -29,6 +29,8 @@ from pyebpf.symbols.mappings import read_mappings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyebpf.symbols.mappings import Mapping
+
 _OLD_MAGIC, _NEW_MAGIC = b"ld.so-1.7.0", b"glibc-ld.so.cache1.1"
 _OLD_HEADER, _OLD_ENTRY = 16, Struct("<iII")  # written for machines of one byte order only: those of today
 _NEW_HEADER, _NEW_ENTRY = 48, "iIIIQ"
@@ -176,13 +178,7 @@ def _root_of(pid: int) -> str:
 
 def _mapped(name: str, pid: int, root: str) -> str | None:
     """The file of that name that a process has code of; None if it has none."""
-    try:
-        mappings = read_mappings(pid)
-    except (FileNotFoundError, ProcessLookupError):
-        raise NotFound(f"there is no process {pid}") from None
-    except PermissionError as error:
-        raise NotPermitted(f"the mappings of process {pid} cannot be read by this user", error.errno) from error
-    files = {mapping.path: mapping for mapping in mappings if mapping.is_file}
+    files = _code_of(pid)
     for path in _matching(name, [CachedLibrary(os.path.basename(path), path, 0) for path in files]):
         mapping = files[path]
         if mapping.deleted or not path_exists(root + path):
@@ -190,6 +186,21 @@ def _mapped(name: str, pid: int, root: str) -> str | None:
             return f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
         return root + path
     return None
+
+
+def mapped_binaries(pid: int) -> list[str]:
+    """The paths of files that a process has code of, as it sees them. Raises NotFound, NotPermitted."""
+    return sorted(_code_of(pid))
+
+
+def _code_of(pid: int) -> dict[str, Mapping]:
+    try:
+        mappings = read_mappings(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        raise NotFound(f"there is no process {pid}") from None
+    except PermissionError as error:
+        raise NotPermitted(f"the mappings of process {pid} cannot be read by this user", error.errno) from error
+    return {mapping.path: mapping for mapping in mappings if mapping.is_file}
 
 
 def _cached(root: str, arch: str) -> tuple[CachedLibrary, ...]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -159,6 +162,28 @@ def test_dwarf_of_64_bits(tmp_path):
     assert any(each[-1] == ("", MAIN_LOOP) for each in lines if each)
 
 
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+def test_code_of_lines(version, tmp_path):
+    """Each line of the table is found where objdump has it first; inlined calls have a place in each function."""
+    needs("command:objdump")
+    path = compiled(tmp_path, "gcc", f"-gdwarf-{version}")
+    info = DebugInfo(elf_of(path))
+    rows = {}
+    text = subprocess.run(["objdump", "--dwarf=decodedline", path], capture_output=True, text=True, check=True).stdout
+    for line, address in re.findall(r"^program\.c +(\d+) +(0x[0-9a-f]+)", text, re.MULTILINE):
+        rows.setdefault(int(line), []).append(int(address, 16))
+    assert {HASH, WEIGH, COMPARE, MAIN_LOOP} <= rows.keys()
+    for line, addresses in rows.items():
+        found = info.code_of("program.c", line).addresses
+        assert found[0] == min(addresses)
+        assert set(found) <= set(addresses)
+    assert len(info.code_of(f"{tmp_path.name}/program.c", HASH).addresses) == 2
+    nothing = info.code_of("program.c", 1)
+    assert (nothing.addresses, nothing.following) == ((), min(rows))
+    assert [Path(file).name for file in nothing.files] == ["program.c"]
+    assert info.code_of("rogram.c", HASH).files == ()
+
+
 def test_an_address_outside(tmp_path):
     """Nothing is known of what is no code."""
     info = DebugInfo(elf_of(compiled(tmp_path, "gcc")))
@@ -190,6 +215,8 @@ def asked(data, addresses):
         return
     for address in addresses:
         answered(info, address)
+    with suppress(PyebpfError):
+        info.code_of("program.c", MAIN_LOOP)
 
 
 def answered(info, address):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from pyebpf.errors import CompileError
+from pyebpf import BPF, u64
+from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
+from pyebpf.symbols.files import ElfFile
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs
 
@@ -121,7 +124,7 @@ def printed_by(script: str, program: Path) -> str:
         Script(script).output(
             lambda: bool(ran), attached=lambda _: ran.append(subprocess.run([program], check=True).returncode)
         )
-    ).rstrip("\n")
+    ).strip("\n")
 
 
 @pytest.mark.parametrize("optimization", ["-O0", "-O2"])
@@ -243,6 +246,91 @@ def test_debug_files_have_it(tmp_path: Path) -> None:
         subprocess.run(command.split(), cwd=tmp_path, check=True)
     subprocess.run(["objcopy", "--add-gnu-debuglink=program.debug", "program"], cwd=tmp_path, check=True)
     assert printed_by(f"uprobe:{path}:f {{ print(args.foo->a); }}", path) == "123"
+
+
+LINES = """
+#define APART __attribute__((noipa))
+APART int one(int n)
+{
+    int sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += i * n;
+    return sum;
+}
+
+APART int two(int n) { return one(n) + one(n + 1); }
+int main(int argc, char **argv) { return two(3) + two(4) + one(argc) > 999; }
+"""
+#: How often each line's code begins, by the first instruction of it; the calls of one(): n of 3, 4, 4, 5 and 1.
+CALLS = {"program.c:4": 5, "program.c:8": 5, "program.c:11": 2, "program.c:12": 1}
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with a function of several lines."""
+    return compiled(tmp_path_factory.mktemp("lines") / "program", LINES, "-O0")
+
+
+@pytest.mark.parametrize("place", CALLS)
+def test_probes_at_lines(place: str, lines: Path) -> None:
+    """In Python and in a script; the end of a path tells files of one name apart."""
+    bpf = BPF()
+    counts = bpf.array(value=u64)
+
+    @bpf.uprobe(str(lines), place)
+    def count() -> None:
+        counts[0] += 1
+
+    with bpf:
+        subprocess.run([lines], check=True)
+        assert counts[0] == CALLS[place]
+    script = f"uprobe:{lines}@{lines.parent.name}/{place} {{ @ = count(); }}"
+    assert printed_by(script, lines) == f"@: {CALLS[place]}"
+
+
+def test_probes_at_addresses(lines: Path) -> None:
+    """That of a function, as the file's symbols have it, and one in it."""
+    symbols = {symbol.name: symbol.value for symbol in ElfFile(str(lines)).symbols()}
+    script = f"uprobe:{lines}:{symbols['two']:#x} {{ @[func] = count(); }}"
+    assert printed_by(script, lines).endswith("]: 2")
+    with pytest.raises(InvalidValue, match=r"address 0xffffffff of .*program is not in the file"):
+        printed_by(f"uprobe:{lines}:0xffffffff {{ @ = count(); }}", lines)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("program.c:1", "line 1 of program.c has no code in {}: the next line that has some is 4"),
+        ("program.c:99", "line 99 of program.c has no code in {}"),
+        ("progam.c:4", "{} has no source file progam.c (did you mean program.c?)"),
+        ("other/program.c:4", "{} has no source file other/program.c (did you mean program.c?)"),
+    ],
+)
+def test_lines_without_code(place: str, message: str, lines: Path) -> None:
+    """What the file has instead."""
+    with pytest.raises(NotFound) as error:
+        printed_by(f"uprobe:{lines}@{place} {{ @ = count(); }}", lines)
+    assert str(error.value) == message.format(lines)
+
+
+def test_missing_functions_may_be_left_out(lines: Path) -> None:
+    """`missing_probes` is for functions of files, too."""
+    config = 'config = {{ missing_probes = "{}" }} '
+    script = f"uprobe:{lines}:two, uprobe:{lines}:three {{ @ = count(); }}"
+    assert printed_by(config.format("ignore") + script, lines) == "@: 2"
+    warned = Script(config.format("warn") + script)
+    with warned:
+        assert f"No matches for uprobe {lines}:three. Skipping." in warned.remarks[0]
+    with pytest.raises(NotFound, match="has no function three"):
+        printed_by(script, lines)
+
+
+def test_files_of_a_process_are_listed() -> None:
+    """With -p: its program, and the libraries that it has mapped."""
+    rows = pyebpf("-l", "uprobe:*libc.so*:getp*id", "-p", str(os.getpid())).stdout.splitlines()
+    assert {row.rpartition(":")[2] for row in rows} >= {"getpid", "getppid", "getpgid"}
+    whole = {row.split(":")[1] for row in pyebpf("-l", "uprobe:*", "-p", str(os.getpid())).stdout.splitlines()}
+    assert {os.path.realpath("/proc/self/exe"), *[row.split(":")[1] for row in rows]} <= whole
 
 
 def test_bccs_specifications_need_no_signature(program: Path) -> None:
