@@ -63,7 +63,7 @@ class Structs:
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
         #: Those of probed files, by their ids, and as they are read.
-        self._foreign: dict[int, Layout] = {}
+        self._foreign: dict[int, dict[str, Member]] = {}
         self._unread: dict[int, Callable[[], dict[str, Member]]] = {}
         self._open: set[str] = set()
         self._count = 0
@@ -99,7 +99,7 @@ class Structs:
 
     def add(self, kind: TypeKind, size: int, name: str, members: Callable[[], dict[str, Member]]) -> KernelType:
         """A struct of a probed file, whose members are read where one is asked for."""
-        made = KernelType(kind, size, name, id=self._new_id())
+        made = KernelType(kind, size, name, id=self.new_id())
         self._unread[made.id] = members
         return made
 
@@ -108,8 +108,8 @@ class Structs:
         if type_.id not in self._unread:
             return self._layouts[type_.name].members
         if type_.id not in self._foreign:
-            self._foreign[type_.id] = Layout(type_, 0, self._unread[type_.id]())
-        return self._foreign[type_.id].members
+            self._foreign[type_.id] = self._unread[type_.id]()
+        return self._foreign[type_.id]
 
     def member(self, type_: KernelType, name: str, node: ast.Node) -> Member:
         """A member of a type with such an id."""
@@ -118,7 +118,8 @@ class Structs:
             raise self._source.error(f"{type_.c_name} has no member {name}{closest_or_all(name, members)}", node)
         return members[name]
 
-    def _new_id(self) -> int:
+    def new_id(self) -> int:
+        """An id for a type that is not the kernel's."""
         self._count += 1
         return -self._count
 
@@ -133,7 +134,7 @@ class Structs:
         return offset
 
     def _laid_out(self, target: Target, node: ast.Struct, name: str) -> Layout:
-        number = self._new_id()
+        number = self.new_id()
         members: dict[str, Member] = {}
         position = size = 0  # in bits
         alignment, packed = _aligned(node), "packed" in node.attributes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.arch import architecture
 from pyebpf.attach import registers
+from pyebpf.bpftrace.translate.calling_convention import positions
 from pyebpf.bpftrace.translate.structs import Member
 from pyebpf.bpftrace.translate.values import Condition, Integer
 from pyebpf.builder.ssa.conditions import Compare
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.elf.dwarf.types import DebugParameter, DebugType, DebugTypes
 
-#: Bytes of an integer register, and of what is passed in two.
-_WORD, _PAIR = 8, 16
-#: Structs in structs that are looked into for how they are passed.
+#: Structs without names in structs whose members are looked for.
 _MAX_DEPTH = 16
 
 
@@ -96,11 +94,11 @@ class UserTypes:
     def _added(self, type_: DebugType) -> KernelType:
         owner = type_.owner
         assert owner is not None
-        made = self._structs.add(type_.kind, type_.size, type_.name, lambda: dict(self._members(owner, type_, 0)))
         if type_.kind == "enum":
-            made = KernelType("enum", type_.size, type_.name, signed=type_.signed, id=made.id)
+            made = KernelType("enum", type_.size, type_.name, signed=type_.signed, id=self._structs.new_id())
             self._enums[made.id] = owner.enumerators(type_)
-        return made
+            return made
+        return self._structs.add(type_.kind, type_.size, type_.name, lambda: dict(self._members(owner, type_, 0)))
 
     def _members(self, owner: DebugTypes, type_: DebugType, depth: int) -> Iterator[tuple[str, Member]]:
         """The members of a struct; those of what has no name, and of classes that it is derived from, are its own."""
@@ -134,9 +132,9 @@ def argument(s: Scope, attach: Uprobe, name: str, node: ast.Node) -> Value:
     if name not in names:
         raise s.error(f"{attach.target} has no argument {name}{closest_or_all(name, names)}", node)
     type_ = function.parameters[names.index(name)].type
-    position = _positions(s.p.target.arch, function)[names.index(name)]
     if not _is_word(type_):
         raise s.error(f"{name} is of type {type_.c_name}, which is not passed as an integer or a pointer", node)
+    position = _positions(s, function, node)[names.index(name)]
     if position is None:
         raise s.error(
             f"where {name} is passed is not known: it is behind a value of a class, which compilers pass in two ways",
@@ -155,10 +153,10 @@ def argument(s: Scope, attach: Uprobe, name: str, node: ast.Node) -> Value:
 def argument_names(s: Scope, attach: Uprobe, node: ast.Node) -> list[str]:
     """The names of the arguments that a script can read."""
     function = _function(s, attach, node)
-    positions = _positions(s.p.target.arch, function)
+    places = _positions(s, function, node)
     found = [
         each.name
-        for each, position in zip(function.parameters, positions, strict=True)
+        for each, position in zip(function.parameters, places, strict=True)
         if each.name and position is not None and _is_word(each.type)
     ]
     if not found:
@@ -168,6 +166,13 @@ def argument_names(s: Scope, attach: Uprobe, node: ast.Node) -> list[str]:
 
 def _is_word(type_: DebugType) -> bool:
     return type_.kind in ("int", "enum", "pointer") and type_.size in (1, 2, 4, 8)
+
+
+def _positions(s: Scope, function: UserFunction, node: ast.Node) -> list[int | None]:
+    try:
+        return positions(s.p.target.arch, function.parameters)
+    except PyebpfError as error:
+        raise s.error(str(error), node) from None
 
 
 def _function(s: Scope, attach: Uprobe, node: ast.Node) -> UserFunction:
@@ -180,94 +185,3 @@ def _function(s: Scope, attach: Uprobe, node: ast.Node) -> UserFunction:
     if found.unknown:
         raise s.error(found.unknown, node)
     return found
-
-
-# -- how functions are called ------------------------------------------------------------------------------------------
-
-
-class _Words(NamedTuple):
-    """What passes an argument: integer and vector registers, and words of the stack where these do not suffice."""
-
-    integers: int
-    vectors: int
-    stack: int = 1
-    #: Whether it begins at an even word of the stack, or register of AAPCS64.
-    is_even: bool = False
-
-
-#: In memory, whatever registers are left.
-_IN_MEMORY = 1 << 8
-#: Vector registers of arguments, on both architectures; the most members of one type that these pass (AAPCS64).
-_VECTORS, _MAX_SAME = 8, 4
-
-
-def _positions(arch: str, function: UserFunction) -> list[int | None]:
-    """The position of each parameter among integer arguments; None for one that vector registers pass.
-
-    System V Application Binary Interface, AMD64, section 3.2.3; Procedure Call Standard for the Arm 64-bit
-    Architecture, section 6.8.2.
-    """
-    registers_ = len(architecture(arch).arguments)
-    integers, vectors, stack = registers_, _VECTORS, 0
-    found: list[int | None] = []
-    for each in function.parameters:
-        words = _words(arch, each.type)
-        if words is None:  # nor is it known where those behind it are
-            return [*found, *[None] * (len(function.parameters) - len(found))]
-        if arch == "aarch64" and words.is_even and words.integers:
-            integers -= integers % 2
-        if words.integers <= integers and words.vectors <= vectors:
-            found.append(registers_ - integers if words.integers else None)
-            integers -= words.integers
-            vectors -= words.vectors
-            continue
-        stack += words.is_even and stack % 2
-        found.append(None if words.vectors else registers_ + stack)
-        stack += words.stack
-        if arch == "aarch64":  # what follows goes to the stack, too
-            integers, vectors = (integers, 0) if words.vectors else (0, vectors)
-    return found
-
-
-def _words(arch: str, type_: DebugType) -> _Words | None:
-    """What passes an argument of a type; None if that is not known."""
-    size = type_.size
-    words = -(-size // _WORD)
-    if type_.kind == "float":
-        if arch == "x86_64" and type_.name == "long double":
-            return _Words(_IN_MEMORY, 0, words, is_even=True)
-        return _Words(0, 2 if "complex" in type_.name.lower() and size >= _PAIR else 1, words, is_even=size > _WORD)
-    if type_.kind not in ("struct", "union", "array"):
-        return _Words(words, 0, words, is_even=size > _WORD)
-    by_reference = type_.owner.by_reference(type_) if type_.owner is not None else False
-    if by_reference is not False:
-        return _Words(1, 0) if by_reference else None
-    parts = sorted(set(_parts(type_, 0, 0)))
-    is_even = any(size > _WORD and offset % _PAIR == 0 for offset, size, _ in parts)
-    if arch == "aarch64":
-        same = {(size, is_float) for _, size, is_float in parts}
-        if len(same) == 1 and parts[0][2] and len(parts) <= _MAX_SAME:
-            return _Words(0, len(parts), words, is_even)
-        return _Words(1, 0) if size > _PAIR else _Words(words, 0, words, is_even)
-    # A member where its type is not aligned, and a long double, keep the whole of it in memory.
-    if size > _PAIR or any(offset % size or (is_float and size > _WORD) for offset, size, is_float in parts):
-        return _Words(_IN_MEMORY, 0, words, is_even)
-    integers = {offset // _WORD for offset, _, is_float in parts if not is_float}
-    vectors = {offset // _WORD for offset, _, is_float in parts if is_float} - integers
-    return _Words(len(integers), len(vectors), words, is_even)
-
-
-def _parts(type_: DebugType, offset: int, depth: int) -> Iterator[tuple[int, int, bool]]:
-    """The numbers and pointers that a type consists of: offset, size, and whether they are floats."""
-    if type_.kind == "array" and type_.element is not None:
-        for number in range(min(type_.length, _PAIR)):
-            yield from _parts(type_.element, offset + number * type_.element.size, depth + 1)
-    elif type_.owner is not None and type_.kind in ("struct", "union"):
-        for each in type_.owner.members(type_) if depth < _MAX_DEPTH else ():
-            start = offset + each.bit_offset // 8
-            if each.bit_size:
-                yield start, 1, False
-            else:
-                yield from _parts(each.type, start, depth + 1)
-    elif type_.size:
-        yield offset, type_.size, type_.kind == "float"

@@ -41,7 +41,7 @@ _COMPOSITE = frozenset({
 })  # fmt: skip
 #: Those that are read for types and parameters.
 OF_TYPES: Wanted = {
-    **dict.fromkeys((Tag.COMPILE_UNIT, Tag.PARTIAL_UNIT, Tag.SKELETON_UNIT), _UNIT),
+    **dict.fromkeys((Tag.COMPILE_UNIT, Tag.PARTIAL_UNIT, Tag.SKELETON_UNIT), _UNIT | {Attribute.LANGUAGE}),
     Tag.SUBPROGRAM: _EXTENT | _NAMES | {Attribute.CALLING_CONVENTION},
     Tag.FORMAL_PARAMETER: _TYPE | {Attribute.NAME, Attribute.ABSTRACT_ORIGIN},
     Tag.BASE_TYPE: frozenset({Attribute.NAME, Attribute.BYTE_SIZE, Attribute.ENCODING}),

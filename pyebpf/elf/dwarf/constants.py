@@ -49,6 +49,7 @@ class Attribute(IntEnum):
     STMT_LIST = 0x10
     LOW_PC = 0x11
     HIGH_PC = 0x12
+    LANGUAGE = 0x13
     COMP_DIR = 0x1B
     CONST_VALUE = 0x1C
     UPPER_BOUND = 0x2F

@@ -36,9 +36,16 @@ _NAMED = frozenset({*_KINDS, Tag.ENUMERATION_TYPE, Tag.TYPEDEF, Tag.BASE_TYPE})
 _SCOPES = frozenset({Tag.NAMESPACE, Tag.MODULE})
 _POINTER_SIZE = 8
 _PLUS_UCONST = 0x23  # DW_OP_plus_uconst
-#: DW_CC_nocall: called in another way than functions of C are; DW_CC_pass_by_reference and …_by_value: so are values of
-#: this class.
-_NO_CALL, _BY_REFERENCE, _BY_VALUE = 3, 4, 5
+#: DW_CC_program: it and those before are called as C's functions are. DW_CC_pass_by_reference and …_by_value: so are
+#: values of this class.
+_PROGRAM, _BY_REFERENCE, _BY_VALUE = 2, 4, 5
+#: DW_LANG_*: not told, C, C++, Objective-C, Fortran, Ada, Rust, assembler. Go and Swift pass arguments in their own
+#: ways, Rust structs.
+_RUST = 0x1C
+_LIKE_C = frozenset({
+    0, 0x01, 0x02, 0x03, 0x04, 0x07, 0x08, 0x0C, 0x0D, 0x0E, 0x10, 0x11, 0x19, 0x1A, _RUST, 0x1D, 0x21, 0x22, 0x23,
+    0x2A, 0x2B, 0x2C, 0x2D, 0x2E, 0x2F, 0x3A, 0x3E, 0x8001,
+})  # fmt: skip
 #: From a pointer to its target, to what that is a typedef of: so many steps lead to a type.
 _MAX_STEPS = 32
 _NO_LENGTH = 1 << 31  # from here on it is -1
@@ -211,7 +218,9 @@ class DebugTypes:
         read = self._read_unit(header)
         unit, place = read.unit, read.functions.get(address)
         entry = unit.entry(place) if place is not None else None
-        if entry is None or _number(entry, Attribute.CALLING_CONVENTION) == _NO_CALL:
+        if entry is None or _number(entry, Attribute.CALLING_CONVENTION) > _PROGRAM:
+            return None
+        if _number(unit.root, Attribute.LANGUAGE) not in _LIKE_C:
             return None
         owner: DebugTypes = self
         # What stands out of line of an inlined function may leave out parameters: its origin has them all.
@@ -301,6 +310,8 @@ class DebugTypes:
 
     def _by_reference(self, type_: DebugType, steps: int) -> bool | None:
         unit, entry = self._entry(type_.place)
+        if _number(unit.root, Attribute.LANGUAGE) == _RUST:
+            return None
         told = _number(entry, Attribute.CALLING_CONVENTION)
         if told in (_BY_REFERENCE, _BY_VALUE):
             return told == _BY_REFERENCE

@@ -1,0 +1,112 @@
+"""Calling conventions: where a function of C finds each of its arguments, by their types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyebpf.arch import architecture
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyebpf.elf.dwarf.types import DebugParameter, DebugType
+
+#: Bytes of an integer register, and of what is passed in two.
+_WORD, _PAIR = 8, 16
+#: Structs in structs that are looked into, and their members in all.
+_MAX_DEPTH, _MAX_PARTS = 16, 1 << 10
+
+
+class _Words(NamedTuple):
+    """What passes an argument: integer and vector registers, and words of the stack where these do not suffice."""
+
+    integers: int
+    vectors: int
+    stack: int = 1
+    #: Whether it begins at an even word of the stack, or register of AAPCS64.
+    is_even: bool = False
+
+
+#: In memory, whatever registers are left.
+_IN_MEMORY = 1 << 8
+#: Vector registers of arguments, on both architectures; the most members of one type that these pass (AAPCS64).
+_VECTORS, _MAX_SAME = 8, 4
+
+
+def positions(arch: str, parameters: Sequence[DebugParameter]) -> list[int | None]:
+    """The position of each parameter among integer arguments; None for one that vector registers pass, or nobody knows.
+
+    System V Application Binary Interface, AMD64, section 3.2.3; Procedure Call Standard for the Arm 64-bit
+    Architecture, section 6.8.2.
+    """
+    registers_ = len(architecture(arch).arguments)
+    integers, vectors, stack = registers_, _VECTORS, 0
+    found: list[int | None] = []
+    for each in parameters:
+        words = _words(arch, each.type)
+        if words is None:  # nor is it known where those behind it are
+            return [*found, *[None] * (len(parameters) - len(found))]
+        if arch == "aarch64" and words.is_even and words.integers:
+            integers -= integers % 2
+        if words.integers <= integers and words.vectors <= vectors:
+            found.append(registers_ - integers if words.integers else None)
+            integers -= words.integers
+            vectors -= words.vectors
+            continue
+        stack += words.is_even and stack % 2
+        found.append(None if words.vectors else registers_ + stack)
+        stack += words.stack
+        if arch == "aarch64":  # what follows goes to the stack, too
+            integers, vectors = (integers, 0) if words.vectors else (0, vectors)
+    return found
+
+
+def _words(arch: str, type_: DebugType) -> _Words | None:
+    """What passes an argument of a type; None if that is not known."""
+    size = type_.size
+    words = -(-size // _WORD)
+    if type_.kind == "float":
+        if arch == "x86_64" and type_.name == "long double":
+            return _Words(_IN_MEMORY, 0, words, is_even=True)
+        return _Words(0, 2 if "complex" in type_.name.lower() and size >= _PAIR else 1, words, is_even=size > _WORD)
+    if type_.kind not in ("struct", "union", "array"):
+        return _Words(words, 0, words, is_even=size > _WORD)
+    by_reference = type_.owner.by_reference(type_) if type_.owner is not None else False
+    if by_reference is not False:
+        return _Words(1, 0) if by_reference else None
+    parts = sorted({*_parts(type_)})
+    is_even = any(size > _WORD and offset % _PAIR == 0 for offset, size, _ in parts)
+    if arch == "aarch64":
+        same = {(size, is_float) for _, size, is_float in parts}
+        if len(same) == 1 and parts[0][2] and len(parts) <= _MAX_SAME:
+            return _Words(0, len(parts), words, is_even)
+        return _Words(1, 0) if size > _PAIR else _Words(words, 0, words, is_even)
+    # A member where its type is not aligned, and a long double, keep the whole of it in memory.
+    if size > _PAIR or any(offset % size or (is_float and size > _WORD) for offset, size, is_float in parts):
+        return _Words(_IN_MEMORY, 0, words, is_even)
+    integers = {offset // _WORD for offset, _, is_float in parts if not is_float}
+    vectors = {offset // _WORD for offset, _, is_float in parts if is_float} - integers
+    return _Words(len(integers), len(vectors), words, is_even)
+
+
+def _parts(type_: DebugType, depth: int = 0) -> list[tuple[int, int, bool]]:
+    """The numbers and pointers that a type consists of, the first ones: offset, size, and whether they are floats."""
+    found: list[tuple[int, int, bool]] = []
+    if type_.kind == "array" and type_.element is not None:
+        inner = _parts(type_.element, depth + 1) if depth < _MAX_DEPTH else []
+        for number in range(min(type_.length, _MAX_PARTS // max(len(inner), 1) + 1)):
+            start = number * type_.element.size
+            found += [(start + offset, size, is_float) for offset, size, is_float in inner]
+    elif type_.owner is not None and type_.kind in ("struct", "union"):
+        for each in type_.owner.members(type_) if depth < _MAX_DEPTH else ():
+            start = each.bit_offset // 8
+            if each.bit_size:
+                found.append((start, 1, False))
+            else:
+                inner = _parts(each.type, depth + 1)
+                found += [(start + offset, size, is_float) for offset, size, is_float in inner]
+            if len(found) > _MAX_PARTS:
+                break
+    elif type_.size:
+        found.append((0, type_.size, type_.kind == "float"))
+    return found
