@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,32 @@ EXAMPLES = re.findall(r"```bt\n(.*?)```", PAGE, re.DOTALL)
 ONE_LINERS = re.findall(r"pyebpf -e '([^'P].*?)'", PAGE)
 
 
+#: The program that examples with debugging information are about. The line that they name is in its function.
+SERVER = """struct request { char *path; struct { long length; } body; };
+#line 119 "server.c"
+__attribute__((noinline)) int handle_request(struct request *req, int status) {
+    return status + (int)req->body.length;
+}
+int main(int argc, char **argv) { struct request request = { argv[0], { argc } }; return handle_request(&request, 1); }
+"""
+
+
 @pytest.mark.parametrize("text", [*EXAMPLES, *ONE_LINERS])
-def test_an_example_is_compiled(text: str) -> None:
+def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of its attach points becomes a program."""
     if "socket_cookie" in text:
         needs("helper:get_socket_cookie@tracing")
+    if "./server" in text:
+        needs("command:gcc")
+        monkeypatch.chdir(tmp_path)
+        subprocess.run(["gcc", "-g", "-x", "c", "-o", "server", "-"], input=SERVER, text=True, check=True)
+    if "server.c" in text:
+        needs("attach:uprobe")
+        with Script(text):  # the line is looked for where it is attached
+            return
     assert Script(text, ["1"]).specs().programs
 
 
 def test_the_page_has_examples() -> None:
     """As many as this file found."""
-    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 6)
+    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 9)

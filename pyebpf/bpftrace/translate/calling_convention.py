@@ -18,7 +18,7 @@ _MAX_DEPTH, _MAX_PARTS = 16, 1 << 10
 
 
 class _Words(NamedTuple):
-    """What passes an argument: integer and vector registers, and words of the stack where these do not suffice."""
+    """Integer and vector registers that pass an argument, and words of the stack where these do not suffice."""
 
     integers: int
     vectors: int
@@ -62,7 +62,7 @@ def positions(arch: str, parameters: Sequence[DebugParameter]) -> list[int | Non
 
 
 def _words(arch: str, type_: DebugType) -> _Words | None:
-    """What passes an argument of a type; None if that is not known."""
+    """Registers and words for an argument of a type; None if that is not known."""
     size = type_.size
     words = -(-size // _WORD)
     if type_.kind == "float":
