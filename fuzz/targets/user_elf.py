@@ -75,7 +75,7 @@ def target(data: bytes) -> None:
 def _look_through(types: DebugTypes) -> None:
     """Ask for parameters, and for members of a struct by its name."""
     for address in (0x1000, 0x1004, 0x1010, 0x101F):
-        _ask(lambda address=address: types.parameters(address))
+        _ask(lambda address=address: types.signature(address))
     found = types.named("struct", "item")
     if found is not None:
         types.by_reference(found)

@@ -71,6 +71,7 @@ def run_list(arguments: Sequence[str], words: Collection[str] = ()) -> int:
     sink = Sink.of(sys.stdout)
     sink.holds = True
     seen: set[str] = set()
+    noted: set[str] = set()
     with AttachPoints(-1 if options.pid is None else options.pid) as every:
         for pattern in patterns:
             try:
@@ -87,14 +88,17 @@ def run_list(arguments: Sequence[str], words: Collection[str] = ()) -> int:
                 text = str(point)
                 if text not in seen:
                     seen.add(text)
-                    _print(sink, point, every, verbose=options.verbose, as_json=options.json)
+                    _print(sink, point, every, noted, verbose=options.verbose, as_json=options.json)
             sink.flush()
             for line in found.left_out:
                 note(f"{made.prog}: {escaped(line)}")
     return status
 
 
-def _print(sink: Sink, point: AttachPoint, every: AttachPoints, *, verbose: bool, as_json: bool) -> None:
+def _print(
+    sink: Sink, point: AttachPoint, every: AttachPoints, noted: set[str], *, verbose: bool, as_json: bool
+) -> None:
+    """Print an attach point. `noted` has the reasons that were told: one that many share is told once."""
     if not verbose and not as_json:
         sink.line(escaped(str(point)))
         return
@@ -103,7 +107,9 @@ def _print(sink: Sink, point: AttachPoint, every: AttachPoints, *, verbose: bool
     try:
         values, result = values_of(point, every.target)
     except PyebpfError as error:
-        note(f"pyebpf list: {escaped(str(point))}: {describe(error)}")
+        if str(error) not in noted:
+            noted.add(str(error))
+            note(f"pyebpf list: {escaped(str(point))}: {describe(error)}")
         values, result = None, None
     if as_json:
         from json import dumps
@@ -117,7 +123,7 @@ def _print(sink: Sink, point: AttachPoint, every: AttachPoints, *, verbose: bool
     width = max((len(text) for text, _ in rows), default=0)
     for text, value in rows:
         size = "variable" if value.size is None else f"{value.size:>3} bytes" if value.size != 1 else "  1 byte"
-        sink.line(f"    {text:<{width}}  {size}  {value.operand}".rstrip())
+        sink.line(escaped(f"    {text:<{width}}  {size}  {value.operand}".rstrip()))
 
 
 def _record(point: AttachPoint, values: Sequence[Value] | None, result: Value | None) -> dict[str, object]:
@@ -136,5 +142,5 @@ def _record(point: AttachPoint, values: Sequence[Value] | None, result: Value | 
 
 
 def _plain(value: Value) -> dict[str, object]:
-    found: dict[str, object] = {"name": value.name, "type": value.type, "size": value.size}
+    found: dict[str, object] = {"name": json_text(value.name), "type": json_text(value.type), "size": value.size}
     return {**found, "operand": value.operand} if value.operand else found

@@ -112,8 +112,8 @@ def _by_debugging_information(point: AttachPoint) -> tuple[Value, ...] | None:
 
 def _declaration(type_: str, name: str) -> str:
     """`char *name`, `int name[3]`."""
-    base, bracket, lengths = type_.partition("[")
-    return f"{base}{'' if base.endswith('*') else ' '}{name}{bracket}{lengths}"
+    base = type_.rstrip("[]0123456789") if type_.endswith("]") else type_
+    return f"{base}{'' if base.endswith('*') else ' '}{name}{type_[len(base) :]}"
 
 
 def _operands(point: AttachPoint) -> tuple[Value, ...]:

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyebpf.errors import NotFound, PyebpfError
+from pyebpf.errors import NotFound
 from pyebpf.kernel.roots import split_root
 from pyebpf.symbols.debug import debug_types_of
 from pyebpf.symbols.user_functions import find_functions, open_binary
@@ -14,19 +14,19 @@ from pyebpf.symbols.user_functions import find_functions, open_binary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyebpf.elf.dwarf.types import DebugParameter, DebugTypes
+    from pyebpf.elf.dwarf.types import DebugParameter, DebugTypes, Signature
     from pyebpf.symbols.files import ElfFile
 
 
 class Parameters(NamedTuple):
-    """The parameters of functions, the address of the first of them, and the types of their file.
+    """The signature of functions, the address of the first of them, and the types of their file.
 
-    `unknown` is the reason why there are no parameters; "" where they are known.
+    `unknown` is the reason why there is no signature; "" where it is known.
     """
 
     types: DebugTypes
     address: int
-    parameters: tuple[DebugParameter, ...]
+    signature: Signature | None
     unknown: str = ""
 
 
@@ -49,41 +49,47 @@ def find_parameters(elf: ElfFile, names: Sequence[str], *, binary: str = "") -> 
         address = elf.address_of(place.offset)
         if address is None:
             continue
-        parameters = _parameters_at(types, place.name, address)
-        if parameters is None:
-            reason = (
-                f"the debugging information of {binary} does not tell the parameters of {place.name}: arg0 and so on "
-                "have arguments by position"
-            )
-            return Parameters(types, address, (), reason)
-        if found is None:
-            found = Parameters(types, address, parameters)
-        elif [_shape(each) for each in found.parameters] != [_shape(each) for each in parameters]:
+        signature = _signature_at(types, place.name, address)
+        if signature is None:
+            return Parameters(types, address, None, _unknown(place.name, binary))
+        if found is None or found.signature is None:
+            found = Parameters(types, address, signature)
+        elif _shape(found.signature) != _shape(signature):
             reason = f"{places[0].name} and {place.name} of {binary} have different parameters: probe them apart"
-            return Parameters(types, address, (), reason)
+            return Parameters(types, address, None, reason)
     if found is None:
         raise NotFound(f"{binary} has no code at {places[0].name}")
     return found
 
 
-def _parameters_at(types: DebugTypes, name: str, address: int) -> tuple[DebugParameter, ...] | None:
-    """The parameters of the function of this name at an address; None where nothing tells them."""
+def _signature_at(types: DebugTypes, name: str, address: int) -> Signature | None:
+    """The signature of the function of this name at an address; None where nothing tells it."""
     # What follows a dot is a copy that the compiler made for some calls, mostly with other parameters.
-    return None if "." in name.partition("@")[0] else types.parameters(address)
+    return None if "." in name.partition("@")[0] else types.signature(address)
+
+
+def _unknown(name: str, binary: str) -> str:
+    if set(name) & set(":+*") or name[:2] == "0x":
+        return f"arguments are known by name at the entry of a function that is named, and {name} is another place"
+    return (
+        f"the debugging information of {binary} does not tell the parameters of {name}: arg0 and so on have arguments "
+        "by position"
+    )
 
 
 def listed_parameters(path: str, name: str, offset: int) -> tuple[DebugParameter, ...] | None:
-    """The parameters of the function at an offset of a file; None where nothing tells them.
+    """The parameters of the function at an offset of a file; None where nothing tells them. Raises MalformedData.
 
     Whoever lists functions asks for one file again and again: it is kept open.
     """
     try:
         status = Path(path).stat()
-        elf, types = _opened(path, (status.st_dev, status.st_ino, status.st_mtime_ns))
-        address = elf.address_of(offset)
-        return None if types is None or address is None else _parameters_at(types, name, address)
-    except (OSError, PyebpfError):
+    except OSError:
         return None
+    elf, types = _opened(path, (status.st_dev, status.st_ino, status.st_mtime_ns))
+    address = elf.address_of(offset)
+    found = None if types is None or address is None else _signature_at(types, name, address)
+    return None if found is None else found.parameters
 
 
 @functools.lru_cache(2)
@@ -92,5 +98,5 @@ def _opened(path: str, identity: tuple[int, ...]) -> tuple[ElfFile, DebugTypes |
     return elf, debug_types_of(elf, root=split_root(elf.path)[0])
 
 
-def _shape(parameter: DebugParameter) -> tuple[str, str]:
-    return parameter.name, parameter.type.c_name
+def _shape(signature: Signature) -> list[tuple[str, str]]:
+    return [("", signature.result.c_name), *((each.name, each.type.c_name) for each in signature.parameters)]

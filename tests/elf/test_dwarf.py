@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from pyebpf.elf.budget import OverBudget
 from pyebpf.elf.dwarf.info import DebugInfo, SourceLine
 from pyebpf.elf.dwarf.sections import DebugSections
 from pyebpf.elf.symbols import ElfSymbols
@@ -182,6 +183,15 @@ def test_code_of_lines(version, tmp_path):
     assert (nothing.addresses, nothing.following) == ((), min(rows))
     assert [Path(file).name for file in nothing.files] == ["program.c"]
     assert info.code_of("rogram.c", HASH).files == ()
+
+
+def test_more_than_is_read_is_said(tmp_path, monkeypatch):
+    """A limit is named, and not taken for garbled data."""
+    monkeypatch.setattr("pyebpf.elf.dwarf.lines._MAX_ROWS", 7)
+    info = DebugInfo(elf_of(compiled(tmp_path, "gcc")))
+    for question in (lambda: info.code_of("program.c", HASH), lambda: info.lines(info.elf.section(".text").address)):
+        with pytest.raises(OverBudget, match="rows of a line table are more than are read"):
+            question()
 
 
 def test_an_address_outside(tmp_path):

@@ -99,18 +99,18 @@ def test_parameters_and_members(compiler, options, tmp_path):
         options += " -gdwarf-5"
     types, functions = types_of(tmp_path, *options.split(), compiler=compiler)
     for name, expected in PARAMETERS.items():
-        found = types.parameters(functions[name])
+        found = types.signature(functions[name]).parameters
         assert plain(signature(found)) == plain(expected), name
-    foo = types.parameters(functions["f"])[2].type.element
+    foo = types.signature(functions["f"]).parameters[2].type.element
     members = [(each.name, plain(each.type.c_name), each.bit_offset, each.bit_size) for each in types.members(foo)]
     assert members == MEMBERS
-    color = types.parameters(functions["f"])[6].type
+    color = types.signature(functions["f"]).parameters[6].type
     assert types.enumerators(color) == ((0, "RED"), (255, "GREEN"), (-1, "BLUE"))
     assert (types.named("struct", "inner").size, types.named("", "foo_t").name) == (4, "foo")
     assert types.named("union", "inner") is types.named("struct", "nothing") is None
     assert types.named("struct", "inner", functions["f"]).size == 4
     assert types.named("struct", "inner", 1 << 40) is None
-    assert types.parameters(functions["f"] + 1) is types.parameters(0) is types.parameters(1 << 60) is None
+    assert types.signature(functions["f"] + 1) is types.signature(0) is types.signature(1 << 60) is None
 
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++-19"])
@@ -118,7 +118,7 @@ def test_classes(compiler, tmp_path):
     """A base class is a member without a name; static members are none; a reference is a pointer."""
     types, functions = types_of(tmp_path, "-O1", compiler=compiler, source=CPP)
     sell, pack = (next(at for name, at in functions.items() if word in name) for word in ("sell", "pack"))
-    found = types.parameters(sell)
+    found = types.signature(sell).parameters
     assert [(each.name, each.type.kind) for each in found] == [("this", "pointer"), ("n", "int"), ("other", "pointer")]
     item = found[0].type.element
     members = [(each.name or each.type.name, each.bit_offset, each.base) for each in types.members(item)]
@@ -126,7 +126,7 @@ def test_classes(compiler, tmp_path):
     assert members[-2:] == [("price", 128, False), ("owner", 192, False)]
     base = types.members(item)[0].type
     assert [each.name for each in types.members(base)][-1] == "key"
-    first, second = types.parameters(pack)
+    first, second = types.signature(pack).parameters
     assert types.enumerators(first.type) == ((0, "small"), (200, "large"))
     assert (second.type.size, types.by_reference(second.type)) == (32, True if "clang" in compiler else None)
     assert types.by_reference(types.named("struct", "empty")) is False
@@ -223,7 +223,10 @@ def asked(data, addresses):
     except PyebpfError:
         return
     for address in addresses:
-        for question in (types.parameters, lambda at: types.named("struct", "foo", at)):
+        for question in (
+            lambda at: getattr(types.signature(at), "parameters", None),
+            lambda at: types.named("struct", "foo", at),
+        ):
             try:
                 found = question(address)
             except PyebpfError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from pyebpf import BPF, u64
+from pyebpf.elf.dwarf.types import DebugTypes
 from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
 from pyebpf.symbols.files import ElfFile
@@ -67,6 +68,9 @@ OTHERS = (
         )
     ),
 )
+#: Types of results, some of which are returned where an argument before the others says.
+RESULTS = [("int", "0"), ("void", ""), ("long double", "0"), ("__int128", "0"), ("_Complex long double", "0")]
+RESULTS += [(each.name, each.literal) for each in OTHERS if each.name.startswith("struct")]
 HEAD = """
 enum color { RED, GREEN };
 struct one { int a; }; struct pair { long a, b; }; struct mixed { double a; long b; }; struct floats { float a, b; };
@@ -115,6 +119,11 @@ def compiled(path: Path, text: str, *options: str) -> Path:
     path.with_suffix(".c").write_text(text)
     subprocess.run(["gcc", "-g", "-w", *options, "-o", path, path.with_suffix(".c")], check=True)
     return path
+
+
+def symbols_of(path: Path) -> dict[str, int]:
+    """The functions of a file with their addresses."""
+    return {symbol.name: symbol.value for symbol in ElfFile(str(path)).symbols() if symbol.is_function}
 
 
 def printed_by(script: str, program: Path) -> str:
@@ -182,6 +191,9 @@ QUESTIONS = {
     "sizeof(struct inner)": "4",
     "offsetof(struct foo, in.n)": "26",
     "args.foo == args.opaque": "true",
+    "args.foo->color == BLUE": "true",
+    "(enum color)255": "GREEN",
+    "sizeof(inner)": "4",
 }
 
 
@@ -195,6 +207,58 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_structs_of_the_program_are_known(question: str, program: Path) -> None:
     """Members of all kinds, by the argument's name and by a cast to the struct."""
     assert printed_by(f"uprobe:{program}:f {{ print({question}); }}", program) == QUESTIONS[question]
+
+
+def test_types_of_a_program_linked_as_a_whole(tmp_path: Path) -> None:
+    """By -flto the code is in another unit than its types: those of the kernel by one name are not taken."""
+    path = compiled(tmp_path / "program", STRUCTS.replace("struct inner", "struct file"), "-O2", "-flto")
+    assert printed_by(f"uprobe:{path}:f {{ print((sizeof(struct file), args.foo->in.n)); }}", path) == "(4, -5)"
+
+
+CPP = """
+struct C { int x; int f(int); }; struct big { long a[5]; };
+struct owner { long a; owner(long a) : a(a) {} ~owner() {} };
+#define APART __attribute__((noipa))
+APART int members(int (C::*m)(int), int q, int C::*d, int r) { return q + r + (m != 0) + (d != 0); }
+APART int null(decltype(nullptr) n, int q) { return q; }
+APART big result(int a, const char *s) { return {{a + s[0]}}; }
+APART owner classes(int a) { return owner(a); }
+struct T { int y; APART big method(int a); };
+big T::method(int a) { return {{a + y}}; }
+int C::f(int a) { return a + x; }
+int main() { T t = {5}; char text[] = "hello"; // in memory that was touched
+    return members(&C::f, 51, &C::x, 52) + null(nullptr, 61) + result(42, text).a[0] > 0
+    && classes(71).a + t.method(81).a[0] > 999; }
+"""
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++-19"])
+def test_arguments_of_cpp(compiler: str, tmp_path: Path) -> None:
+    """Pointers to members, nullptr, and results in memory, which take registers of their own; classes are refused."""
+    needs(f"command:{compiler}")
+    path = tmp_path / "program"
+    path.with_suffix(".cc").write_text(CPP)
+    noipa = "-Dnoipa=noinline,optnone" if "clang" in compiler else "-Dnoipa=noipa"
+    subprocess.run([compiler, "-g", "-O1", "-w", noipa, "-o", path, path.with_suffix(".cc")], check=True)
+    names = {
+        word: name
+        for name in symbols_of(path)
+        for word in ("members", "null", "result", "classes", "method")
+        if word in name
+    }
+    script = f"""
+        uprobe:{path}:{names["members"]} {{ print((args.q, args.r)); }}
+        uprobe:{path}:{names["null"]} {{ print(args.q); }}
+        uprobe:{path}:{names["result"]} {{ print((args.a, str(args.s))); }}
+        uprobe:{path}:{names["method"]} {{ print((args.a, args.this->y)); }}
+    """
+    assert sorted(printed_by(script, path).splitlines()) == ["(42, hello)", "(51, 52)", "(81, 5)", "61"]
+    script = f"uprobe:{path}:{names['classes']} {{ print(args.a); }}"
+    if "clang" in compiler:
+        assert printed_by(script, path) == "71"
+    else:
+        with pytest.raises(CompileError, match="where a is passed is not known"):
+            printed_by(script, path)
 
 
 def test_values_of_its_types_are_kept(program: Path) -> None:
@@ -217,7 +281,7 @@ REFUSED = {
     "uprobe:{}:f {{ print(args.fo); }}": "{}:f has no argument fo (did you mean foo?)",
     "uprobe:{}:f {{ print(args.foo->b); }}": "struct foo has no member b",
     "uretprobe:{}:f {{ print(args.foo); }}": "args are gone when a function returns: keep them in a map at its entry",
-    "uprobe:{}:f+1 {{ print(args.n); }}": "does not tell the parameters of f+0x1",
+    "uprobe:{}:f+1 {{ print(args.n); }}": "at the entry of a function that is named, and f+0x1 is another place",
     "uprobe:{}:f,uprobe:{}:main {{ print(args.n); }}": "{}:main has no argument n",
     "uprobe:{}:g_* {{ print(args.n); }}": "g_one and g_two of {} have different parameters: probe them apart",
 }
@@ -290,8 +354,7 @@ def test_probes_at_lines(place: str, lines: Path) -> None:
 
 def test_probes_at_addresses(lines: Path) -> None:
     """That of a function, as the file's symbols have it, and one in it."""
-    symbols = {symbol.name: symbol.value for symbol in ElfFile(str(lines)).symbols()}
-    script = f"uprobe:{lines}:{symbols['two']:#x} {{ @[func] = count(); }}"
+    script = f"uprobe:{lines}:{symbols_of(lines)['two']:#x} {{ @[func] = count(); }}"
     assert printed_by(script, lines).endswith("]: 2")
     with pytest.raises(InvalidValue, match=r"address 0xffffffff of .*program is not in the file"):
         printed_by(f"uprobe:{lines}:0xffffffff {{ @ = count(); }}", lines)
@@ -331,6 +394,60 @@ def test_files_of_a_process_are_listed() -> None:
     assert {row.rpartition(":")[2] for row in rows} >= {"getpid", "getppid", "getpgid"}
     whole = {row.split(":")[1] for row in pyebpf("-l", "uprobe:*", "-p", str(os.getpid())).stdout.splitlines()}
     assert {os.path.realpath("/proc/self/exe"), *[row.split(":")[1] for row in rows]} <= whole
+
+
+# -- files that others made --------------------------------------------------------------------------------------------
+
+HOSTILE = """
+struct TYPE_NAME { int MEMBER_NAME; } ;
+enum ENUM_NAME { CONSTANT_NAME };
+struct inner { struct { int a; } m; int b; };
+struct outer { struct inner m; int b; };
+__attribute__((noipa)) int f(struct TYPE_NAME *PARAMETER_NAME, enum ENUM_NAME e, struct TYPE_NAME *x, struct outer *y)
+{ return y->b; }
+int main(int argc, char **argv) { struct outer y = {}; return f(0, CONSTANT_NAME, (void *)argv, &y); }
+"""
+ESCAPE = b"\x1b[31m\n\x07"
+
+
+def test_names_are_printed_harmlessly(tmp_path: Path) -> None:
+    """What a terminal would obey is written out, in lists and messages; a member of such a name is none."""
+    path = compiled(tmp_path / "program", HOSTILE, "-O1")
+    data = path.read_bytes()
+    for name in (b"TYPE_NAME", b"MEMBER_NAME", b"ENUM_NAME", b"CONSTANT_NAME", b"PARAMETER_NAME"):
+        assert name in data
+        data = data.replace(name, ESCAPE + name[len(ESCAPE) :])
+    path.write_bytes(data)
+    listed = [pyebpf(*words, f"u:{path}:f") for words in (("list", "-v"), ("list", "--json"), ("-lv",))]
+    scripts = ("print(args.e)", "print(args.x->a)", "print(args.nothing)", "print(*args.x)", "print(args)")
+    ran = [pyebpf("-e", f"uprobe:{path}:f {{ {text}; exit() }}", "-c", str(path)) for text in scripts]
+    for each in (*listed, *ran):
+        assert "\x1b" not in each.stdout + each.stderr
+        assert "\x07" not in each.stdout + each.stderr
+        assert not each.stdout.startswith("[31m")
+    assert len(listed[0].stdout.splitlines()) == 5
+    assert len(listed[2].stdout.splitlines()) == 5
+    assert ran[0].stdout.split() == ["0"]
+
+
+def test_a_struct_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    """Its members can be written; it is not kept whole."""
+    path = compiled(tmp_path / "program", HOSTILE, "-O1")
+    elf = ElfFile(str(path))
+    outer = DebugTypes(elf).signature(symbols_of(path)["f"]).parameters[3].type.element
+    inner = DebugTypes(elf).members(outer)[0].type
+    section = elf.section(".debug_info")
+    data = bytearray(path.read_bytes())
+    info = data[section.offset : section.offset + section.size]
+    old, new = (place.place.to_bytes(4, "little") for place in (inner, outer))
+    at = info.index(old, outer.place)  # the first member's type
+    info[at : at + 4] = new
+    data[section.offset : section.offset + section.size] = info
+    path.write_bytes(data)
+    assert printed_by(f"uprobe:{path}:f {{ print(args.y->m.m.m.b); }}", path) == "0"
+    for text in ("print(args.y->m)", "print(*args.y)"):
+        with pytest.raises(CompileError, match="is not kept whole: write the members"):
+            printed_by(f"uprobe:{path}:f {{ {text}; }}", path)
 
 
 def test_bccs_specifications_need_no_signature(program: Path) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pyebpf.arch import architecture
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pyebpf.elf.dwarf.types import DebugType, Signature
 
-    from pyebpf.elf.dwarf.types import DebugParameter, DebugType
-
+#: A number or a pointer in a type: its offset and size, and whether it is a float.
+_Part: TypeAlias = "tuple[int, int, bool]"
 #: Bytes of an integer register, and of what is passed in two.
 _WORD, _PAIR = 8, 16
 #: Structs in structs that are looked into, and their members in all.
@@ -25,6 +25,8 @@ class _Words(NamedTuple):
     stack: int = 1
     #: Whether it begins at an even word of the stack, or register of AAPCS64.
     is_even: bool = False
+    #: Whether it is passed, or returned, by its address.
+    by_reference: bool = False
 
 
 #: In memory, whatever registers are left.
@@ -33,7 +35,7 @@ _IN_MEMORY = 1 << 8
 _VECTORS, _MAX_SAME = 8, 4
 
 
-def positions(arch: str, parameters: Sequence[DebugParameter]) -> list[int | None]:
+def positions(arch: str, signature: Signature) -> list[int | None]:
     """The position of each parameter among integer arguments; None for one that vector registers pass, or nobody knows.
 
     System V Application Binary Interface, AMD64, section 3.2.3; Procedure Call Standard for the Arm 64-bit
@@ -41,11 +43,19 @@ def positions(arch: str, parameters: Sequence[DebugParameter]) -> list[int | Non
     """
     registers_ = len(architecture(arch).arguments)
     integers, vectors, stack = registers_, _VECTORS, 0
+    parameters = signature.parameters
+    unknown: list[int | None] = [None] * len(parameters)
+    if arch == "x86_64":  # where a result goes that no registers return is an argument before the others
+        result = signature.result
+        words = _words(arch, result) if result.kind in ("struct", "union") else _Words(0, 0)
+        if words is None:
+            return unknown
+        integers -= words.integers == _IN_MEMORY or words.by_reference
     found: list[int | None] = []
     for each in parameters:
         words = _words(arch, each.type)
         if words is None:  # nor is it known where those behind it are
-            return [*found, *[None] * (len(parameters) - len(found))]
+            return [*found, *unknown[len(found) :]]
         if arch == "aarch64" and words.is_even and words.integers:
             integers -= integers % 2
         if words.integers <= integers and words.vectors <= vectors:
@@ -69,12 +79,14 @@ def _words(arch: str, type_: DebugType) -> _Words | None:
         if arch == "x86_64" and type_.name == "long double":
             return _Words(_IN_MEMORY, 0, words, is_even=True)
         return _Words(0, 2 if "complex" in type_.name.lower() and size >= _PAIR else 1, words, is_even=size > _WORD)
+    if type_.kind in ("void", "function") or (not size and type_.kind not in ("struct", "union")):
+        return None
     if type_.kind not in ("struct", "union", "array"):
         return _Words(words, 0, words, is_even=size > _WORD)
     by_reference = type_.owner.by_reference(type_) if type_.owner is not None else False
     if by_reference is not False:
-        return _Words(1, 0) if by_reference else None
-    parts = sorted({*_parts(type_)})
+        return _Words(1, 0, by_reference=True) if by_reference else None
+    parts = sorted({*_parts(type_, 0, {})})
     is_even = any(size > _WORD and offset % _PAIR == 0 for offset, size, _ in parts)
     if arch == "aarch64":
         same = {(size, is_float) for _, size, is_float in parts}
@@ -89,21 +101,28 @@ def _words(arch: str, type_: DebugType) -> _Words | None:
     return _Words(len(integers), len(vectors), words, is_even)
 
 
-def _parts(type_: DebugType, depth: int = 0) -> list[tuple[int, int, bool]]:
-    """The numbers and pointers that a type consists of, the first ones: offset, size, and whether they are floats."""
-    found: list[tuple[int, int, bool]] = []
+def _parts(type_: DebugType, depth: int, known: dict[tuple[int, int], list[_Part]]) -> list[_Part]:
+    """The numbers and pointers that a type consists of, the first ones; `known` has those of structs.
+
+    What lies deeper than that has none.
+    """
+    found: list[_Part] = []
     if type_.kind == "array" and type_.element is not None:
-        inner = _parts(type_.element, depth + 1) if depth < _MAX_DEPTH else []
+        inner = _parts(type_.element, depth + 1, known) if depth < _MAX_DEPTH else []
         for number in range(min(type_.length, _MAX_PARTS // max(len(inner), 1) + 1)):
             start = number * type_.element.size
             found += [(start + offset, size, is_float) for offset, size, is_float in inner]
     elif type_.owner is not None and type_.kind in ("struct", "union"):
+        key = id(type_.owner), type_.place
+        if key in known:
+            return known[key]
+        known[key] = found
         for each in type_.owner.members(type_) if depth < _MAX_DEPTH else ():
             start = each.bit_offset // 8
             if each.bit_size:
                 found.append((start, 1, False))
             else:
-                inner = _parts(each.type, depth + 1)
+                inner = _parts(each.type, depth + 1, known)
                 found += [(start + offset, size, is_float) for offset, size, is_float in inner]
             if len(found) > _MAX_PARTS:
                 break

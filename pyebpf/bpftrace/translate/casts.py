@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays, type_names
-from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Embedded,
@@ -106,6 +105,8 @@ def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | Cha
 
 def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
     """`(type)value`."""
+    from pyebpf.bpftrace.translate.members import enumerated
+
     type_ = node.type
     if isinstance(type_, ast.TypeOf):
         if isinstance(type_.operand, ast.Type):
@@ -134,7 +135,7 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
         target = kernel_target(found)
         if isinstance(target, IntType):
             number = narrowed(s, _number(s, value, node, target.size), target)
-            return of_kernel(number, found.name) if found.kind == "enum" else number
+            return enumerated(s, number, found) if found.kind == "enum" else number
     raise s.error("a cast to this type is not supported yet", node)
 
 

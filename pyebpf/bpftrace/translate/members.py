@@ -5,6 +5,7 @@ A struct that has too many members, or such as scripts keep no values of, is hel
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
@@ -95,7 +96,7 @@ def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
     if isinstance(value.entity, KernelArray):
         return None
     type_ = value.entity.type
-    if not 0 < _count(s, type_) <= MAX_MEMBERS:
+    if not 0 < _count(s, type_, {}) <= MAX_MEMBERS:
         return None
     names = list(_parts(s, type_))
     return Group([kept(s, _member(s, value, name, node), node) for name in names], names)
@@ -109,13 +110,18 @@ def _parts(s: Scope, type_: KernelType) -> Mapping[str, KernelType]:
     return {name: s.p.target.member(type_, name).type for name in names}
 
 
-def _count(s: Scope, type_: KernelType) -> int:
-    """How many values a struct has; more than scripts keep where it has some that they keep no values of."""
+def _count(s: Scope, type_: KernelType, known: dict[str, int]) -> int:
+    """How many values a struct has; more than scripts keep where it has some that they keep no values of.
+
+    `known` has the structs that were looked at: those that are not done yet contain themselves.
+    """
     if type_.composite:
-        try:
-            return sum(_count(s, each) for each in _parts(s, type_).values())
-        except NotFound:
-            return MAX_MEMBERS + 1
+        if type_.key not in known:
+            known[type_.key] = MAX_MEMBERS + 1
+            if len(known) <= MAX_MEMBERS:
+                with suppress(NotFound):
+                    known[type_.key] = sum(_count(s, each, known) for each in _parts(s, type_).values())
+        return known[type_.key]
     if type_.kind == "array":
         inner = type_.element
         is_kept = inner is not None and (inner.character or arrays.element_type(inner, Space.KERNEL) is not None)
@@ -132,4 +138,7 @@ def offset_of(s: Scope, node: ast.OffsetOf) -> Value:
     type_ = casts.kernel_type(s, operand)
     if type_.id < 0:
         return constant(s.p, s.script.structs.offset(type_, node.path, node))
-    return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
+    try:
+        return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
+    except NotFound as error:
+        raise s.error(str(error), node) from None

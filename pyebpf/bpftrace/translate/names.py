@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import literals
 from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import Condition, constant, literal_text
@@ -60,6 +61,7 @@ def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # n
 def identifier(s: Scope, node: ast.Identifier) -> Value:
     """A name: a builtin, what a `#define` gives, a constant; an argument where those need no `args.` before them."""
     from pyebpf.bpftrace.translate.builtins import argument, builtin
+    from pyebpf.bpftrace.translate.members import enumerated
 
     found = builtin(s, node)
     if found is not None:
@@ -70,6 +72,8 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     defined = s.script.defines.get(node.name)
     if defined is not None:
         return _defined(s, node, defined)
+    if isinstance(s.p.attach, Uprobe) and (user := s.script.user_types.constant(s.p.attach, node.name)) is not None:
+        return enumerated(s, constant(s.p, user[0]), user[1])
     if node.name in CONSTANTS:
         return constant(s.p, CONSTANTS[node.name])
     try:

@@ -18,24 +18,27 @@ from pyebpf.types import INTEGERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from pyebpf.attach.uprobes import Uprobe
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.structs import Structs
     from pyebpf.bpftrace.translate.values import Value
-    from pyebpf.elf.dwarf.types import DebugParameter, DebugType, DebugTypes
+    from pyebpf.elf.dwarf.types import DebugType, DebugTypes, Signature
 
-#: Structs without names in structs whose members are looked for.
-_MAX_DEPTH = 16
+    Named: TypeAlias = tuple[str, Member]
+
+#: Structs without names in structs whose members are looked for, and members of a struct in all.
+_MAX_DEPTH, _MAX_MEMBERS = 16, 1 << 14
 
 
 class UserFunction(NamedTuple):
-    """Functions that a uprobe is at: the types of their file, an address, and parameters, or why there are none."""
+    """Functions that a uprobe is at: the types of their file, an address, and the signature, or why it is unknown."""
 
     types: DebugTypes
     address: int
-    parameters: tuple[DebugParameter, ...]
+    signature: Signature | None
     unknown: str = ""
 
 
@@ -74,6 +77,15 @@ class UserTypes:
             return None  # the kernel may have such a type
         return None if found is None else self.kernel_type(found)
 
+    def constant(self, attach: Uprobe, name: str) -> tuple[int, KernelType] | None:
+        """The number of a constant in the source file of the function, and its enum; None if it has none such."""
+        try:
+            function = self.function(attach)
+            found = function.types.constant(name, function.address)
+        except PyebpfError:
+            return None
+        return None if found is None else (found[0], self.kernel_type(found[1]))
+
     def kernel_type(self, type_: DebugType) -> KernelType:
         """A type in the words of the kernel's."""
         kind, size, name = type_.kind, type_.size, type_.name
@@ -96,18 +108,27 @@ class UserTypes:
         assert owner is not None
         if type_.kind == "enum":
             made = KernelType("enum", type_.size, type_.name, signed=type_.signed, id=self._structs.new_id())
-            self._enums[made.id] = owner.enumerators(type_)
+            self._enums[made.id] = tuple(
+                (number, name) for number, name in owner.enumerators(type_) if name.isidentifier()
+            )
             return made
-        return self._structs.add(type_.kind, type_.size, type_.name, lambda: dict(self._members(owner, type_, 0)))
+        return self._structs.add(type_.kind, type_.size, type_.name, lambda: dict(self._members(owner, type_, 0, [0])))
 
-    def _members(self, owner: DebugTypes, type_: DebugType, depth: int) -> Iterator[tuple[str, Member]]:
-        """The members of a struct; those of what has no name, and of classes that it is derived from, are its own."""
+    def _members(self, owner: DebugTypes, type_: DebugType, depth: int, number: list[int]) -> Iterator[Named]:
+        """The members of a struct; those of what has no name, and of classes that it is derived from, are its own.
+
+        What a script cannot name is left out. `number` counts all that are looked at.
+        """
         for each in owner.members(type_):
+            number[0] += 1
+            owner.elf.budget.check(number[0], _MAX_MEMBERS, "members of a struct")
             inner = each.type
             if inner.owner is not None and inner.kind in ("struct", "union") and (each.base or not each.name):
                 if depth < _MAX_DEPTH:
-                    for name, member in self._members(inner.owner, inner, depth + 1):
+                    for name, member in self._members(inner.owner, inner, depth + 1, number):
                         yield name, member.moved(each.bit_offset // 8)
+                continue
+            if not each.name.isidentifier():
                 continue
             unit = 8 * inner.size
             made = self.kernel_type(inner)
@@ -127,17 +148,20 @@ def argument(s: Scope, attach: Uprobe, name: str, node: ast.Node) -> Value:
     from pyebpf.bpftrace.translate.expressions import wrapped
     from pyebpf.bpftrace.translate.members import enumerated
 
-    function = _function(s, attach, node)
-    names = [each.name for each in function.parameters]
+    signature = _signature(s, attach, node)
+    names = [each.name for each in signature.parameters]
     if name not in names:
-        raise s.error(f"{attach.target} has no argument {name}{closest_or_all(name, names)}", node)
-    type_ = function.parameters[names.index(name)].type
+        known = [each for each in names if each.isidentifier()]
+        there = closest_or_all(name, known) if known else ": its debugging information names none"
+        raise s.error(f"{attach.target} has no argument {name}{there}", node)
+    type_ = signature.parameters[names.index(name)].type
     if not _is_word(type_):
         raise s.error(f"{name} is of type {type_.c_name}, which is not passed as an integer or a pointer", node)
-    position = _positions(s, function, node)[names.index(name)]
+    position = _positions(s, signature, node)[names.index(name)]
     if position is None:
         raise s.error(
-            f"where {name} is passed is not known: it is behind a value of a class, which compilers pass in two ways",
+            f"where {name} is passed is not known: a value before it, or the result, is of a class that compilers pass "
+            "in two ways, or of an unknown type",
             node,
         )
     p, found = s.p, s.script.user_types.kernel_type(type_)
@@ -152,12 +176,12 @@ def argument(s: Scope, attach: Uprobe, name: str, node: ast.Node) -> Value:
 
 def argument_names(s: Scope, attach: Uprobe, node: ast.Node) -> list[str]:
     """The names of the arguments that a script can read."""
-    function = _function(s, attach, node)
-    places = _positions(s, function, node)
+    signature = _signature(s, attach, node)
+    places = _positions(s, signature, node)
     found = [
         each.name
-        for each, position in zip(function.parameters, places, strict=True)
-        if each.name and position is not None and _is_word(each.type)
+        for each, position in zip(signature.parameters, places, strict=True)
+        if each.name.isidentifier() and position is not None and _is_word(each.type)
     ]
     if not found:
         raise s.error(f"{attach.target} has no args", node)
@@ -168,20 +192,20 @@ def _is_word(type_: DebugType) -> bool:
     return type_.kind in ("int", "enum", "pointer") and type_.size in (1, 2, 4, 8)
 
 
-def _positions(s: Scope, function: UserFunction, node: ast.Node) -> list[int | None]:
+def _positions(s: Scope, signature: Signature, node: ast.Node) -> list[int | None]:
     try:
-        return positions(s.p.target.arch, function.parameters)
+        return positions(s.p.target.arch, signature)
     except PyebpfError as error:
         raise s.error(str(error), node) from None
 
 
-def _function(s: Scope, attach: Uprobe, node: ast.Node) -> UserFunction:
+def _signature(s: Scope, attach: Uprobe, node: ast.Node) -> Signature:
     if attach.returns:
         raise s.error("args are gone when a function returns: keep them in a map at its entry", node)
     try:
         found = s.script.user_types.function(attach)
     except PyebpfError as error:
         raise s.error(str(error), node) from None
-    if found.unknown:
+    if found.signature is None:
         raise s.error(found.unknown, node)
-    return found
+    return found.signature

@@ -42,7 +42,7 @@ _COMPOSITE = frozenset({
 #: Those that are read for types and parameters.
 OF_TYPES: Wanted = {
     **dict.fromkeys((Tag.COMPILE_UNIT, Tag.PARTIAL_UNIT, Tag.SKELETON_UNIT), _UNIT | {Attribute.LANGUAGE}),
-    Tag.SUBPROGRAM: _EXTENT | _NAMES | {Attribute.CALLING_CONVENTION},
+    Tag.SUBPROGRAM: _EXTENT | _NAMES | {Attribute.CALLING_CONVENTION, Attribute.TYPE},
     Tag.FORMAL_PARAMETER: _TYPE | {Attribute.NAME, Attribute.ABSTRACT_ORIGIN},
     Tag.BASE_TYPE: frozenset({Attribute.NAME, Attribute.BYTE_SIZE, Attribute.ENCODING}),
     **dict.fromkeys((Tag.STRUCTURE_TYPE, Tag.CLASS_TYPE, Tag.UNION_TYPE), _COMPOSITE),
@@ -58,10 +58,11 @@ OF_TYPES: Wanted = {
     **dict.fromkeys(
         (
             Tag.POINTER_TYPE, Tag.REFERENCE_TYPE, Tag.RVALUE_REFERENCE_TYPE, Tag.ARRAY_TYPE, Tag.CONST_TYPE,
-            Tag.VOLATILE_TYPE, Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE,
+            Tag.VOLATILE_TYPE, Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE, Tag.PTR_TO_MEMBER_TYPE,
         ),
         _TYPE,
     ),
+    Tag.UNSPECIFIED_TYPE: frozenset({Attribute.NAME}),
 }  # fmt: skip
 _OTHERS = frozenset({Attribute.SIBLING})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,9 +9,8 @@ from pyebpf.elf.dwarf.constants import SHARED_REFERENCES, Attribute, Tag
 from pyebpf.elf.dwarf.index import UnitIndex
 from pyebpf.elf.dwarf.inlined import functions, inlined_calls
 from pyebpf.elf.dwarf.lines import LineTable
-from pyebpf.elf.dwarf.sections import DebugSections
+from pyebpf.elf.dwarf.sections import DebugSections, Garbled
 from pyebpf.elf.dwarf.units import Units
-from pyebpf.errors import MalformedData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,17 +68,13 @@ class DebugInfo:
 
     def lines(self, address: int) -> tuple[SourceLine, ...]:
         """The lines of an instruction, that of the innermost call first; none if nothing is known of the address."""
-        try:
+        with Garbled(self.elf.path):
             return tuple(self._lines(address))
-        except (struct.error, IndexError, KeyError, ValueError) as error:
-            raise MalformedData(f"{self.elf.path}: its debugging information is garbled") from error
 
     def code_of(self, file: str, line: int) -> CodeOfLine:
         """Where the code of a line begins; `file` is the end of a path, of whole parts."""
-        try:
+        with Garbled(self.elf.path):
             return self._code_of(f"/{file.lstrip('/')}", line)
-        except (struct.error, IndexError, KeyError, ValueError) as error:
-            raise MalformedData(f"{self.elf.path}: its debugging information is garbled") from error
 
     def limit(self, seconds: float, patience: Callable[[], float]) -> None:
         """Give what is read from now on so many seconds of this thread, and as long as `patience` gives more than 0."""
@@ -127,7 +121,8 @@ class DebugInfo:
             if read.table is None:
                 continue
             paths = dict(read.table.files())
-            names |= {path.rpartition("/")[2] for path in paths.values()} if len(names) < _MAX_NAMES else set()
+            if len(names) < _MAX_NAMES:
+                names |= {name for path in paths.values() if (name := path.rpartition("/")[2]).isprintable()}
             wanted = {number: path for number, path in paths.items() if f"/{path}".endswith(suffix)}
             files.update(wanted.values())
             found: dict[int, int] = {}

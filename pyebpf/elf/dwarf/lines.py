@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NEW = 5
 _MAX_LINE = 0xFFFF_FFFF
-_MAX_TABLE, _MAX_ROWS, _MAX_FILES = 1 << 25, 1 << 18, 1 << 16
+_MAX_TABLE, _MAX_ROWS, _MAX_FILES = 1 << 25, 1 << 19, 1 << 16
 _PATH, _DIRECTORY_INDEX = 1, 2  # DW_LNCT_*
 _OFTEN = 4096  # rows between looks at the clock
 _NOTHING = -1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from struct import unpack_from
 from typing import TYPE_CHECKING
@@ -28,6 +29,20 @@ def initial_length(data: bytes, order: str, place: int = 0) -> tuple[int, int, i
         return length, place + 4, 4
     (length,) = unpack_from(order + "Q", data, place + 4)
     return length, place + 12, 8
+
+
+class Garbled:
+    """A context that makes MalformedData of what garbled data leads to; errors that say more pass."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, struct.error | LookupError | ValueError) and not isinstance(error, MalformedData):
+            raise MalformedData(f"{self._path}: its debugging information is garbled") from error
 
 
 class DebugSections:

@@ -5,7 +5,6 @@ DWARF 5, sections 3.3.4 (parameters), 5 (types), 5.7.6 (members).
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
@@ -14,7 +13,7 @@ from pyebpf.elf.dwarf.abbreviations import OF_TYPES
 from pyebpf.elf.dwarf.constants import SHARED_REFERENCES, Attribute, Encoding, Form, Tag
 from pyebpf.elf.dwarf.index import UnitIndex
 from pyebpf.elf.dwarf.inlined import below, functions
-from pyebpf.elf.dwarf.sections import DebugSections
+from pyebpf.elf.dwarf.sections import DebugSections, Garbled
 from pyebpf.elf.dwarf.units import Units
 from pyebpf.elf.leb128 import sleb, uleb
 from pyebpf.errors import MalformedData
@@ -39,13 +38,13 @@ _PLUS_UCONST = 0x23  # DW_OP_plus_uconst
 #: DW_CC_program: it and those before are called as C's functions are. DW_CC_pass_by_reference and …_by_value: so are
 #: values of this class.
 _PROGRAM, _BY_REFERENCE, _BY_VALUE = 2, 4, 5
-#: DW_LANG_*: not told, C, C++, Objective-C, Fortran, Ada, Rust, assembler. Go and Swift pass arguments in their own
-#: ways, Rust structs.
-_RUST = 0x1C
+#: DW_LANG_*: not told, C, C++, Objective-C, Fortran, Ada, assembler. Go, Rust and Swift have conventions of their own.
 _LIKE_C = frozenset({
-    0, 0x01, 0x02, 0x03, 0x04, 0x07, 0x08, 0x0C, 0x0D, 0x0E, 0x10, 0x11, 0x19, 0x1A, _RUST, 0x1D, 0x21, 0x22, 0x23,
-    0x2A, 0x2B, 0x2C, 0x2D, 0x2E, 0x2F, 0x3A, 0x3E, 0x8001,
+    0, 0x01, 0x02, 0x03, 0x04, 0x07, 0x08, 0x0C, 0x0D, 0x0E, 0x10, 0x11, 0x19, 0x1A, 0x1D, 0x21, 0x22, 0x23, 0x2A, 0x2B,
+    0x2C, 0x2D, 0x2E, 0x2F, 0x3A, 0x3E, 0x8001,
 })  # fmt: skip
+#: Parameters of g++'s constructors and destructors, of which its copies of them have none, or have one.
+_IN_CHARGE, _VIRTUAL_TABLES = "__in_chrg", "__vtt_parm"
 #: From a pointer to its target, to what that is a typedef of: so many steps lead to a type.
 _MAX_STEPS = 32
 _NO_LENGTH = 1 << 31  # from here on it is -1
@@ -77,10 +76,12 @@ class DebugType(NamedTuple):
         if self.alias:
             return self.alias
         if self.element is not None:
-            inner = self.element.c_name
             if self.kind == "array":
-                inner, bracket, rest = inner.partition("[")
-                return f"{inner}[{self.length or ''}]{bracket}{rest}"
+                lengths, element = "", self
+                while element.kind == "array" and element.element is not None and not (lengths and element.alias):
+                    lengths, element = f"{lengths}[{element.length or ''}]", element.element
+                return f"{element.c_name}{lengths}"
+            inner = self.element.c_name
             return f"{inner}*" if inner.endswith("*") else f"{inner} *"
         if self.kind in ("struct", "union", "enum"):
             return f"{self.kind} {self.name or '(anonymous)'}"
@@ -107,6 +108,13 @@ class DebugParameter(NamedTuple):
     type: DebugType
 
 
+class Signature(NamedTuple):
+    """The parameters of a function, in order, and what it returns."""
+
+    parameters: tuple[DebugParameter, ...]
+    result: DebugType
+
+
 _VOID = DebugType("void", 0, "void")
 
 
@@ -123,18 +131,34 @@ class DebugTypes:
         self._index: UnitIndex | None = None
         self._read: dict[Header, _ReadUnit] = {}
         self._size = 0  # bytes of those
+        #: What by_reference() has found, by the place of the struct.
+        self._passed: dict[int, bool | None] = {}
 
-    def parameters(self, address: int) -> tuple[DebugParameter, ...] | None:
-        """The parameters of the function that begins at an address, in order.
+    def signature(self, address: int) -> Signature | None:
+        """The parameters and the result of the function that begins at an address.
 
         None where nothing is known of it, or where it is not called as C's functions are.
         """
-        with _Garbled(self.elf.path):
-            return self._parameters(address)
+        with Garbled(self.elf.path):
+            found = self._function(address)
+            return None if found is None else _signature(*found)
+
+    def constant(self, name: str, address: int) -> tuple[int, DebugType] | None:
+        """The number of an enum's constant, and the enum, in the source file of the function at an address."""
+        with Garbled(self.elf.path):
+            for owner, unit in self._near(address):
+                for each, _ in below(unit, unit.root, _SCOPES):
+                    if each.abbreviation.tag != Tag.ENUMERATION_TYPE:
+                        continue
+                    type_ = owner._type(unit, each)
+                    for number, known in owner.enumerators(type_):
+                        if known == name:
+                            return number, type_
+            return None
 
     def members(self, type_: DebugType) -> tuple[DebugMember, ...]:
         """The members of a struct, union or class of this file."""
-        with _Garbled(self.elf.path):
+        with Garbled(self.elf.path):
             return tuple(self._members(*self._entry(type_.place)))
 
     def by_reference(self, type_: DebugType) -> bool | None:
@@ -142,15 +166,15 @@ class DebugTypes:
 
         None where that is not told: gcc does not say it of classes that have constructors or the like.
         """
-        with _Garbled(self.elf.path):
+        with Garbled(self.elf.path):
             return self._by_reference(type_, _MAX_STEPS)
 
     def enumerators(self, type_: DebugType) -> tuple[tuple[int, str], ...]:
         """The numbers and names of an enum of this file."""
-        with _Garbled(self.elf.path):
+        with Garbled(self.elf.path):
             unit, entry = self._entry(type_.place)
             return tuple(
-                (_value(unit, each.values[Attribute.CONST_VALUE]), unit.text(each.values.get(Attribute.NAME)))
+                (_value(unit, each.values[Attribute.CONST_VALUE]), _name(unit, each))
                 for each, _ in below(unit, entry, frozenset())
                 if each.abbreviation.tag == Tag.ENUMERATOR and Attribute.CONST_VALUE in each.values
             )
@@ -160,14 +184,26 @@ class DebugTypes:
 
         It is looked for in the unit that has the address; without one, in all.
         """
-        with _Garbled(self.elf.path):
-            near = self._find(address) if address is not None else None
-            for header in self._units.headers if address is None else () if near is None else (near,):
+        with Garbled(self.elf.path):
+            if address is not None:
+                near = (owner._named(unit, kind, name) for owner, unit in self._near(address))
+                return next((each for each in near if each is not None), None)
+            for header in self._units.headers:
                 self.elf.budget.clock()
                 found = self._named(self._unit(header), kind, name)
                 if found is not None:
                     return found
-            return None
+        return self._shared.named(kind, name) if self._shared is not None else None
+
+    def _near(self, address: int) -> Iterator[tuple[DebugTypes, Unit]]:
+        """The unit that an address is in, and that of the function's source where that is another: by `-flto` it is."""
+        header = self._find(address)
+        if header is None:
+            return
+        yield self, self._unit(header)
+        found = self._function(address)
+        if found is not None and found[1].header != header:
+            yield found[0], found[1]
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
@@ -211,7 +247,8 @@ class DebugTypes:
 
     # -- functions -----------------------------------------------------------------------------------------------------
 
-    def _parameters(self, address: int) -> tuple[DebugParameter, ...] | None:
+    def _function(self, address: int) -> tuple[DebugTypes, Unit, Entry] | None:
+        """The entry of the function that begins at an address: of one that was inlined elsewhere the origin."""
         header = self._find(address)
         if header is None:
             return None
@@ -220,22 +257,15 @@ class DebugTypes:
         entry = unit.entry(place) if place is not None else None
         if entry is None or _number(entry, Attribute.CALLING_CONVENTION) > _PROGRAM:
             return None
-        if _number(unit.root, Attribute.LANGUAGE) not in _LIKE_C:
-            return None
         owner: DebugTypes = self
         # What stands out of line of an inlined function may leave out parameters: its origin has them all.
         for _ in range(_MAX_STEPS):
             if (origin := entry.values.get(Attribute.ABSTRACT_ORIGIN)) is None:
-                break
+                return (owner, unit, entry) if _number(unit.root, Attribute.LANGUAGE) in _LIKE_C else None
             if (referred := owner._referred(unit, origin)) is None:
                 return None
             owner, unit, entry = referred
-        found = []
-        for each, depth in below(unit, entry, frozenset()):
-            if each.abbreviation.tag == Tag.FORMAL_PARAMETER and depth == 1:
-                found.append(DebugParameter(unit.text(each.values.get(Attribute.NAME)), owner._type_of(unit, each)))
-                self.elf.budget.check(len(found), _MAX_PARAMETERS, "parameters of a function")
-        return tuple(found)
+        return None
 
     # -- types ---------------------------------------------------------------------------------------------------------
 
@@ -248,14 +278,13 @@ class DebugTypes:
         if referred is None:
             return _VOID
         if not steps:
-            raise MalformedData(f"{self.elf.path}: a type consists of itself")
+            raise MalformedData(f"{self.elf.path}: a type leads through more than {_MAX_STEPS} others")
         owner, unit, entry = referred
         return owner._type(unit, entry, steps - 1)
 
     def _type(self, unit: Unit, entry: Entry, steps: int = _MAX_STEPS) -> DebugType:
-        tag, values = entry.abbreviation.tag, entry.values
-        name = unit.text(values.get(Attribute.NAME))
-        size = _number(entry, Attribute.BYTE_SIZE)
+        tag = entry.abbreviation.tag
+        name, size = _name(unit, entry), _size(unit, entry)
         place = unit.header.offset + entry.place
         if tag in _QUALIFIERS:
             found = self._type_of(unit, entry, steps)
@@ -272,6 +301,11 @@ class DebugTypes:
         if tag == Tag.BASE_TYPE:
             encoding = _number(entry, Attribute.ENCODING)
             return DebugType("float" if encoding in _FLOATS else "int", size, name, signed=encoding in _SIGNED)
+        if tag == Tag.PTR_TO_MEMBER_TYPE:
+            is_function = self._type_of(unit, entry, steps).kind == "function"
+            return DebugType("int", 2 * _POINTER_SIZE if is_function else _POINTER_SIZE, "pointer to a member")
+        if tag == Tag.UNSPECIFIED_TYPE:  # of nullptr
+            return DebugType("int", _POINTER_SIZE, name)
         return DebugType("function", 0) if tag == Tag.SUBROUTINE_TYPE else _VOID
 
     @staticmethod
@@ -303,15 +337,18 @@ class DebugTypes:
                 start = _value(unit, within)
             elif Attribute.BIT_OFFSET in values:
                 # DWARF 2 and 3 count from the highest bit of the unit that the bits lie in.
-                storage = 8 * (_number(each, Attribute.BYTE_SIZE) or type_.size)
+                storage = 8 * (_size(unit, each) or type_.size)
                 start += storage - _value(unit, values[Attribute.BIT_OFFSET]) - bits
-            name = unit.text(values.get(Attribute.NAME))
-            yield DebugMember(name, type_, start, bits, base=tag == Tag.INHERITANCE)
+            yield DebugMember(_name(unit, each), type_, start, bits, base=tag == Tag.INHERITANCE)
 
     def _by_reference(self, type_: DebugType, steps: int) -> bool | None:
+        if type_.place not in self._passed:
+            self._passed[type_.place] = None  # of one that contains itself
+            self._passed[type_.place] = self._is_by_reference(type_, steps)
+        return self._passed[type_.place]
+
+    def _is_by_reference(self, type_: DebugType, steps: int) -> bool | None:
         unit, entry = self._entry(type_.place)
-        if _number(unit.root, Attribute.LANGUAGE) == _RUST:
-            return None
         told = _number(entry, Attribute.CALLING_CONVENTION)
         if told in (_BY_REFERENCE, _BY_VALUE):
             return told == _BY_REFERENCE
@@ -332,14 +369,18 @@ class DebugTypes:
         return False
 
     def _named(self, unit: Unit, kind: str, name: str) -> DebugType | None:
+        """A type of a unit; without a kind also a struct, union or enum, as in C++, if nothing else has the name."""
+        other = None
         for each, _ in below(unit, unit.root, _SCOPES):
             tag, values = each.abbreviation.tag, each.values
             if tag not in _NAMED or Attribute.DECLARATION in values or Attribute.NAME not in values:
                 continue
             is_kind = "enum" if tag == Tag.ENUMERATION_TYPE else _KINDS.get(tag, "")
-            if is_kind == kind and unit.text(values[Attribute.NAME]) == name:
-                return self._type(unit, each)
-        return None
+            if is_kind in (kind, kind or is_kind) and unit.text(values[Attribute.NAME]) == name:
+                if is_kind == kind:
+                    return self._type(unit, each)
+                other = other or self._type(unit, each)
+        return other
 
 
 class _ReadUnit:
@@ -353,25 +394,38 @@ class _ReadUnit:
         return {each.low: each.place for each in functions(self.unit)}
 
 
-class _Garbled:
-    """Makes MalformedData of what garbled data leads to."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, struct.error | IndexError | KeyError | ValueError) and not isinstance(
-            error, MalformedData
-        ):
-            raise MalformedData(f"{self._path}: its debugging information is garbled") from error
+def _signature(owner: DebugTypes, unit: Unit, entry: Entry) -> Signature | None:
+    found = []
+    for each, depth in below(unit, entry, frozenset()):
+        if each.abbreviation.tag == Tag.FORMAL_PARAMETER and depth == 1:
+            found.append(DebugParameter(_name(unit, each), owner._type_of(unit, each)))
+            unit.budget.check(len(found), _MAX_PARAMETERS, "parameters of a function")
+    if any(each.name == _VIRTUAL_TABLES for each in found):
+        return None
+    values = entry.values
+    if Attribute.TYPE not in values and (declaration := values.get(Attribute.SPECIFICATION)) is not None:
+        if (referred := owner._referred(unit, declaration)) is None:
+            return None
+        owner, unit, entry = referred
+    return Signature(tuple(each for each in found if each.name != _IN_CHARGE), owner._type_of(unit, entry))
 
 
 def _number(entry: Entry, attribute: Attribute) -> int:
     """An attribute that is a number; 0 without one."""
     return entry.values.get(attribute, (0, 0))[1]
+
+
+def _name(unit: Unit, entry: Entry) -> str:
+    """The name of an entry; what a terminal would obey in it is written as Python writes it."""
+    name = unit.text(entry.values.get(Attribute.NAME))
+    return name if name.isprintable() else ascii(name)[1:-1]
+
+
+def _size(unit: Unit, entry: Entry) -> int:
+    """The size of a type in bytes; 0 if it says none, or one that nothing has."""
+    value = entry.values.get(Attribute.BYTE_SIZE)
+    size = 0 if value is None else _value(unit, value)
+    return size if 0 < size < _NO_LENGTH else 0
 
 
 def _value(unit: Unit, value: Value) -> int:
