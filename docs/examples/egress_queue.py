@@ -30,8 +30,8 @@ with IPRoute() as route:
         return statistics.get_attr("TCA_STATS_BASIC")["packets"], statistics.get_attr("TCA_STATS_QUEUE")["drops"]
 
     with bpf:
-        print("counting", flush=True)
         sent, dropped = queued()
+        print("counting", flush=True)
         time.sleep(seconds)
         now_sent, now_dropped = queued()
         print(
