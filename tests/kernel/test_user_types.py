@@ -50,6 +50,8 @@ OTHERS = (
     Kind("long double", literal="3.5L"),
     Kind("__int128", literal="7"),
     Kind("_Complex double", literal="1.0"),
+    Kind("_Complex float", literal="1.0f"),
+    Kind("_Complex long double", literal="1.0L"),
     *(
         Kind(f"struct {name}", literal=f"(struct {name}){{0}}")
         for name in (
@@ -78,7 +80,7 @@ struct doubles { double a, b, c, d; }; struct large { char a[17]; }; struct thre
 struct nested { struct floats a; union { int b; char c[6]; }; };
 struct packed { char a; int b; } __attribute__((packed));
 struct single { float a[3]; }; struct x87 { long double a; };
-struct bits { char a; int b:3, c:17; };
+struct bits { char a; int b:3, c:17; }; struct complex { _Complex long double a; };
 """
 
 
@@ -105,9 +107,9 @@ def any_function(chance, number, path):
         names.append(f"(int64)args.p{position}")
         printed.append(str(value))
     uses = ", ".join(f'"m"(p{position})' for position in range(len(declared)))
-    text = (
-        f'__attribute__((noipa)) int f{number}({", ".join(declared)}) {{ __asm__ volatile("" :: {uses}); return 0; }}'
-    )
+    result, value = chance.choice(RESULTS)
+    head = f"__attribute__((noipa)) {result} f{number}({', '.join(declared)})"
+    text = f'{head} {{ __asm__ volatile("" :: {uses}); return {value}; }}'
     layout = " ".join(["%ld"] * len(names))
     script = f'uprobe:{path}:f{number} {{ printf("f{number}: {layout}\\n"{"".join(f", {each}" for each in names)}); }}'
     return Function(text, f"f{number}({', '.join(values)});", script, f"f{number}: {' '.join(printed)}")

@@ -46,11 +46,10 @@ def positions(arch: str, signature: Signature) -> list[int | None]:
     parameters = signature.parameters
     unknown: list[int | None] = [None] * len(parameters)
     if arch == "x86_64":  # where a result goes that no registers return is an argument before the others
-        result = signature.result
-        words = _words(arch, result) if result.kind in ("struct", "union") else _Words(0, 0)
-        if words is None:
+        in_memory = _is_in_memory(arch, signature.result)
+        if in_memory is None:
             return unknown
-        integers -= words.integers == _IN_MEMORY or words.by_reference
+        integers -= in_memory
     found: list[int | None] = []
     for each in parameters:
         words = _words(arch, each.type)
@@ -71,12 +70,23 @@ def positions(arch: str, signature: Signature) -> list[int | None]:
     return found
 
 
+def _is_in_memory(arch: str, result: DebugType) -> bool | None:
+    """Whether a result is returned in memory that the caller names; None if that is not known."""
+    if result.kind not in ("struct", "union"):
+        return False
+    words = _words(arch, result)
+    if words is None:
+        return None
+    is_long_double = result.size == _PAIR and _parts(result, 0, {}) == [(0, _PAIR, True)]  # which st0 returns
+    return words.by_reference or (words.integers == _IN_MEMORY and not is_long_double)
+
+
 def _words(arch: str, type_: DebugType) -> _Words | None:
     """Registers and words for an argument of a type; None if that is not known."""
     size = type_.size
     words = -(-size // _WORD)
     if type_.kind == "float":
-        if arch == "x86_64" and type_.name == "long double":
+        if arch == "x86_64" and "long double" in type_.name:
             return _Words(_IN_MEMORY, 0, words, is_even=True)
         return _Words(0, 2 if "complex" in type_.name.lower() and size >= _PAIR else 1, words, is_even=size > _WORD)
     if type_.kind in ("void", "function") or (not size and type_.kind not in ("struct", "union")):

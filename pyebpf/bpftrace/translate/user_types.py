@@ -51,6 +51,7 @@ class UserTypes:
         self._functions: dict[tuple[str, tuple[str, ...], int], UserFunction | PyebpfError] = {}
         self._known: dict[tuple[int, int], KernelType] = {}
         self._enums: dict[int, tuple[tuple[int, str], ...]] = {}
+        self._constants: dict[tuple[str, tuple[str, ...], int, str], tuple[int, KernelType] | None] = {}
 
     def function(self, attach: Uprobe) -> UserFunction:
         """The functions of a uprobe. Raises PyebpfError where nothing is known of them."""
@@ -79,12 +80,15 @@ class UserTypes:
 
     def constant(self, attach: Uprobe, name: str) -> tuple[int, KernelType] | None:
         """The number of a constant in the source file of the function, and its enum; None if it has none such."""
-        try:
-            function = self.function(attach)
-            found = function.types.constant(name, function.address)
-        except PyebpfError:
-            return None
-        return None if found is None else (found[0], self.kernel_type(found[1]))
+        key = attach.binary, attach.functions, attach.pid, name
+        if key not in self._constants:
+            try:
+                function = self.function(attach)
+                found = function.types.constant(name, function.address)
+            except PyebpfError:
+                found = None
+            self._constants[key] = None if found is None else (found[0], self.kernel_type(found[1]))
+        return self._constants[key]
 
     def kernel_type(self, type_: DebugType) -> KernelType:
         """A type in the words of the kernel's."""

@@ -331,7 +331,10 @@ class DebugTypes:
             number += 1
             self.elf.budget.check(number, _MAX_MEMBERS, "members of a struct")
             type_ = self._type_of(unit, each)
-            start = 8 * _location(unit, values.get(Attribute.DATA_MEMBER_LOCATION))
+            location = _location(unit, values.get(Attribute.DATA_MEMBER_LOCATION))
+            if location is None:
+                continue  # a virtual base
+            start = 8 * location
             bits = _number(each, Attribute.BIT_SIZE)
             if (within := values.get(Attribute.DATA_BIT_OFFSET)) is not None:
                 start = _value(unit, within)
@@ -356,7 +359,7 @@ class DebugTypes:
             if depth > 1:
                 continue
             name = unit.text(each.values.get(Attribute.NAME))
-            if each.abbreviation.tag == Tag.SUBPROGRAM and name.startswith(("~", type_.name.partition("<")[0] or "~")):
+            if each.abbreviation.tag == Tag.SUBPROGRAM and (name[:1] == "~" or name == type_.name.partition("<")[0]):
                 return None
             if each.abbreviation.tag in (Tag.MEMBER, Tag.INHERITANCE):
                 inner = self._type_of(unit, each)
@@ -376,7 +379,7 @@ class DebugTypes:
             if tag not in _NAMED or Attribute.DECLARATION in values or Attribute.NAME not in values:
                 continue
             is_kind = "enum" if tag == Tag.ENUMERATION_TYPE else _KINDS.get(tag, "")
-            if is_kind in (kind, kind or is_kind) and unit.text(values[Attribute.NAME]) == name:
+            if kind in ("", is_kind) and unit.text(values[Attribute.NAME]) == name:
                 if is_kind == kind:
                     return self._type(unit, each)
                 other = other or self._type(unit, each)
@@ -433,8 +436,8 @@ def _value(unit: Unit, value: Value) -> int:
     return sleb(unit.data, number)[0] if form == Form.SDATA else number
 
 
-def _location(unit: Unit, value: Value | None) -> int:
-    """The place of a member in bytes: a number, or an expression that adds one."""
+def _location(unit: Unit, value: Value | None) -> int | None:
+    """The place of a member in bytes: a number, or an expression that adds one; None where a program must find it."""
     if value is None:
         return 0
     form, number = value
@@ -444,6 +447,4 @@ def _location(unit: Unit, value: Value | None) -> int:
         number += 1
     else:
         return _value(unit, value)
-    if unit.data[number] != _PLUS_UCONST:
-        raise MalformedData("a member lies where a program must find it")
-    return uleb(unit.data, number + 1)[0]
+    return uleb(unit.data, number + 1)[0] if unit.data[number] == _PLUS_UCONST else None
