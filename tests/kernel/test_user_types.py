@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,6 +45,16 @@ NUMBERS = (
     Kind("_Bool", 0, 1),
     Kind("const char *", 0, 1 << 40),
 )
+HEAD = """
+enum color { RED, GREEN };
+struct one { int a; }; struct pair { long a, b; }; struct mixed { double a; long b; }; struct floats { float a, b; };
+struct doubles { double a, b, c, d; }; struct large { char a[17]; }; struct three { char a[3]; };
+struct nested { struct floats a; union { int b; char c[6]; }; };
+struct packed { char a; int b; } __attribute__((packed));
+struct single { float a[3]; }; struct x87 { long double a; };
+struct bits { char a; int b:3, c:17; }; struct wide { _Complex long double a; };
+struct cdouble { _Complex double a; }; struct cfloat { _Complex float a; long b; };
+"""
 OTHERS = (
     Kind("float", literal="1.5f"),
     Kind("double", literal="2.5"),
@@ -52,36 +63,11 @@ OTHERS = (
     Kind("_Complex double", literal="1.0"),
     Kind("_Complex float", literal="1.0f"),
     Kind("_Complex long double", literal="1.0L"),
-    *(
-        Kind(f"struct {name}", literal=f"(struct {name}){{0}}")
-        for name in (
-            "one",
-            "pair",
-            "mixed",
-            "floats",
-            "doubles",
-            "large",
-            "three",
-            "nested",
-            "packed",
-            "single",
-            "x87",
-            "bits",
-        )
-    ),
+    *(Kind(f"struct {name}", literal=f"(struct {name}){{0}}") for name in re.findall(r"struct (\w+) {", HEAD)),
 )
 #: Types of results, some of which are returned where an argument before the others says.
 RESULTS = [("int", "0"), ("void", ""), ("long double", "0"), ("__int128", "0"), ("_Complex long double", "0")]
 RESULTS += [(each.name, each.literal) for each in OTHERS if each.name.startswith("struct")]
-HEAD = """
-enum color { RED, GREEN };
-struct one { int a; }; struct pair { long a, b; }; struct mixed { double a; long b; }; struct floats { float a, b; };
-struct doubles { double a, b, c, d; }; struct large { char a[17]; }; struct three { char a[3]; };
-struct nested { struct floats a; union { int b; char c[6]; }; };
-struct packed { char a; int b; } __attribute__((packed));
-struct single { float a[3]; }; struct x87 { long double a; };
-struct bits { char a; int b:3, c:17; }; struct complex { _Complex long double a; };
-"""
 
 
 class Function(NamedTuple):

@@ -70,6 +70,12 @@ def positions(arch: str, signature: Signature) -> list[int | None]:
     return found
 
 
+def _alignment(type_: DebugType) -> int:
+    """The alignment of a number or a pointer: that of its halves for a complex one."""
+    is_complex = type_.kind == "float" and "complex" in type_.name.lower()
+    return max(type_.size // 2, 1) if is_complex else type_.size
+
+
 def _is_in_memory(arch: str, result: DebugType) -> bool | None:
     """Whether a result is returned in memory that the caller names; None if that is not known."""
     if result.kind not in ("struct", "union"):
@@ -88,7 +94,9 @@ def _words(arch: str, type_: DebugType) -> _Words | None:
     if type_.kind == "float":
         if arch == "x86_64" and "long double" in type_.name:
             return _Words(_IN_MEMORY, 0, words, is_even=True)
-        return _Words(0, 2 if "complex" in type_.name.lower() and size >= _PAIR else 1, words, is_even=size > _WORD)
+        # x86-64 packs two floats of four bytes into one register.
+        is_pair = "complex" in type_.name.lower() and (arch == "aarch64" or size >= _PAIR)
+        return _Words(0, 2 if is_pair else 1, words, is_even=_alignment(type_) > _WORD)
     if type_.kind in ("void", "function") or (not size and type_.kind not in ("struct", "union")):
         return None
     if type_.kind not in ("struct", "union", "array"):
@@ -137,5 +145,6 @@ def _parts(type_: DebugType, depth: int, known: dict[tuple[int, int], list[_Part
             if len(found) > _MAX_PARTS:
                 break
     elif type_.size:
-        found.append((0, type_.size, type_.kind == "float"))
+        part = _alignment(type_)
+        found += [(offset, part, type_.kind == "float") for offset in range(0, type_.size, part)]
     return found
