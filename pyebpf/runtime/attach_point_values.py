@@ -112,7 +112,9 @@ def _by_debugging_information(point: AttachPoint) -> tuple[Value, ...] | None:
 
 def _declaration(type_: str, name: str) -> str:
     """`char *name`, `int name[3]`."""
-    base = type_.rstrip("[]0123456789") if type_.endswith("]") else type_
+    base = type_
+    while base.endswith("]"):  # a length behind another
+        base = base.rpartition("[")[0]
     return f"{base}{'' if base.endswith('*') else ' '}{name}{type_[len(base) :]}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, strategies as st
@@ -12,6 +13,7 @@ from hypothesis import given, strategies as st
 from pyebpf.elf.dwarf.types import DebugTypes
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.errors import PyebpfError
+from tests.support.garbled_dwarf import changed, cut_short, debug_sections, moved
 from tests.support.needs import needs
 
 SOURCE = """
@@ -211,28 +213,29 @@ def files(tmp_path_factory):
         folder = tmp_path_factory.mktemp("types")
         _, functions = types_of(folder, "-O2", f"-gdwarf-{version}")
         data = (folder / "program").read_bytes()
-        sections = [each for each in ElfSymbols.from_bytes(data, "").sections if each.name.startswith(".debug_")]
+        sections = debug_sections(ElfSymbols.from_bytes(data, ""))
         found.append((data, sections, [functions[name] for name in PARAMETERS]))
     return found
 
 
-def asked(data, addresses):
+def asked(elf, addresses):
     """Ask for all that is there: each question is answered, or refused by an error of ours."""
     try:
-        types = DebugTypes(ElfSymbols.from_bytes(data, "garbled", seconds=2))
+        types = DebugTypes(elf)
     except PyebpfError:
         return
     for address in addresses:
-        for question in (
-            lambda at: getattr(types.signature(at), "parameters", None),
-            lambda at: types.named("struct", "foo", at),
-        ):
-            try:
-                found = question(address)
-            except PyebpfError:
-                continue
-            for each in found if isinstance(found, tuple) and not hasattr(found, "c_name") else ():
+        with suppress(PyebpfError):
+            types.named("struct", "foo", address)
+        with suppress(PyebpfError):
+            signature = types.signature(address)
+            for each in signature.parameters if signature is not None else ():
                 looked_through(each.type, 3)
+
+
+def garbled(data):
+    """A file of such bytes."""
+    return ElfSymbols.from_bytes(data, "garbled", seconds=2)
 
 
 def looked_through(type_, depth):
@@ -255,22 +258,22 @@ def looked_through(type_, depth):
 def test_any_bytes_are_types_or_an_error(files, which, choices, number):
     """Bytes changed anywhere in the debugging information, the rest as it was."""
     data, sections, addresses = files[which]
-    changed = bytearray(data)
-    for _ in range(number):
-        section = choices.choice(sections)
-        if section.size:
-            changed[section.offset + choices.randrange(section.size)] = choices.choice((0, 1, 0x7F, 0x80, 0xFF))
-    asked(bytes(changed), addresses)
+    with suppress(PyebpfError):
+        asked(garbled(changed(data, sections, choices, number)), addresses)
+
+
+def test_each_section_cut_short(files):
+    """A section may end anywhere."""
+    for data, sections, addresses in files:
+        elf = garbled(data)
+        for _ in cut_short(elf, sections):
+            asked(elf, addresses)
 
 
 def test_types_that_consist_of_themselves(files):
     """A type leads to its element, that to its own: in a circle they end, and quickly."""
     for data, sections, addresses in files:
-        section = next(each for each in sections if each.name == ".debug_info")
-        for shift in range(0, 64, 3):
-            changed = bytearray(data)
-            area = changed[section.offset + 12 : section.offset + section.size]
-            changed[section.offset + 12 : section.offset + section.size] = area[shift:] + area[:shift]
+        for each in moved(data, sections):
             start = time.process_time()
-            asked(bytes(changed), addresses)
+            asked(garbled(each), addresses)
             assert time.process_time() - start < 5

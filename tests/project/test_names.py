@@ -19,7 +19,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def _value(module: str, name: str) -> object:
-    """What `from module import name` gives; AttributeError if there is no such thing."""
+    """The value that `from module import name` gives; AttributeError if there is no such thing."""
     found = importlib.import_module(module)
     is_package = hasattr(found, "__path__")
     if is_package and not hasattr(found, name) and importlib.util.find_spec(f"{module}.{name}"):

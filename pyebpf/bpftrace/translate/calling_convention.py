@@ -41,8 +41,8 @@ def positions(arch: str, signature: Signature) -> list[int | None]:
     System V Application Binary Interface, AMD64, section 3.2.3; Procedure Call Standard for the Arm 64-bit
     Architecture, section 6.8.2.
     """
-    registers_ = len(architecture(arch).arguments)
-    integers, vectors, stack = registers_, _VECTORS, 0
+    registers = len(architecture(arch).arguments)
+    integers, vectors, stack = registers, _VECTORS, 0
     parameters = signature.parameters
     unknown: list[int | None] = [None] * len(parameters)
     if arch == "x86_64":  # where a result goes that no registers return is an argument before the others
@@ -58,22 +58,25 @@ def positions(arch: str, signature: Signature) -> list[int | None]:
         if arch == "aarch64" and words.is_even and words.integers:
             integers -= integers % 2
         if words.integers <= integers and words.vectors <= vectors:
-            found.append(registers_ - integers if words.integers else None)
+            found.append(registers - integers if words.integers else None)
             integers -= words.integers
             vectors -= words.vectors
             continue
         stack += words.is_even and stack % 2
-        found.append(None if words.vectors else registers_ + stack)
+        found.append(None if words.vectors else registers + stack)
         stack += words.stack
         if arch == "aarch64":  # what follows goes to the stack, too
             integers, vectors = (integers, 0) if words.vectors else (0, vectors)
     return found
 
 
+def _is_complex(type_: DebugType) -> bool:
+    return type_.kind == "float" and "complex" in type_.name.lower()
+
+
 def _alignment(type_: DebugType) -> int:
     """The alignment of a number or a pointer: that of its halves for a complex one."""
-    is_complex = type_.kind == "float" and "complex" in type_.name.lower()
-    return max(type_.size // 2, 1) if is_complex else type_.size
+    return max(type_.size // 2, 1) if _is_complex(type_) else type_.size
 
 
 def _is_in_memory(arch: str, result: DebugType) -> bool | None:
@@ -95,7 +98,7 @@ def _words(arch: str, type_: DebugType) -> _Words | None:
         if arch == "x86_64" and "long double" in type_.name:
             return _Words(_IN_MEMORY, 0, words, is_even=True)
         # x86-64 packs two floats of four bytes into one register.
-        is_pair = "complex" in type_.name.lower() and (arch == "aarch64" or size >= _PAIR)
+        is_pair = _is_complex(type_) and (arch == "aarch64" or size >= _PAIR)
         return _Words(0, 2 if is_pair else 1, words, is_even=_alignment(type_) > _WORD)
     if type_.kind in ("void", "function") or (not size and type_.kind not in ("struct", "union")):
         return None

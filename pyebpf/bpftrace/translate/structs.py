@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
@@ -62,9 +63,8 @@ class Structs:
         self._source: Source = program.source
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
-        #: Those of probed files, by their ids, and as they are read.
-        self._foreign: dict[int, dict[str, Member]] = {}
-        self._unread: dict[int, Callable[[], dict[str, Member]]] = {}
+        #: The members of those of probed files, by their ids.
+        self._foreign: dict[int, Callable[[], dict[str, Member]]] = {}
         self._open: set[str] = set()
         self._count = 0
         depth = 0
@@ -100,16 +100,13 @@ class Structs:
     def add(self, kind: TypeKind, size: int, name: str, members: Callable[[], dict[str, Member]]) -> KernelType:
         """A struct of a probed file, whose members are read where one is asked for."""
         made = KernelType(kind, size, name, id=self.new_id())
-        self._unread[made.id] = members
+        self._foreign[made.id] = cache(members)
         return made
 
     def members(self, type_: KernelType) -> dict[str, Member]:
         """The members of a type with such an id."""
-        if type_.id not in self._unread:
-            return self._layouts[type_.name].members
-        if type_.id not in self._foreign:
-            self._foreign[type_.id] = self._unread[type_.id]()
-        return self._foreign[type_.id]
+        foreign = self._foreign.get(type_.id)
+        return self._layouts[type_.name].members if foreign is None else foreign()
 
     def member(self, type_: KernelType, name: str, node: ast.Node) -> Member:
         """A member of a type with such an id."""

@@ -125,9 +125,9 @@ class DebugTypes:
         self.elf = elf
         self._sections = DebugSections(elf)
         self._shared = DebugTypes(shared) if shared is not None else None
-        self._units = Units(
-            self._sections, self._shared._sections if self._shared is not None else None, wanted=OF_TYPES
-        )
+        with Garbled(elf.path):
+            shared_sections = self._shared._sections if self._shared is not None else None
+            self._units = Units(self._sections, shared_sections, wanted=OF_TYPES)
         self._index: UnitIndex | None = None
         self._read: dict[Header, _ReadUnit] = {}
         self._size = 0  # bytes of those
@@ -150,10 +150,9 @@ class DebugTypes:
                 for each, _ in below(unit, unit.root, _SCOPES):
                     if each.abbreviation.tag != Tag.ENUMERATION_TYPE:
                         continue
-                    type_ = owner._type(unit, each)
-                    for number, known in owner.enumerators(type_):
+                    for number, known in _enumerators(unit, each):
                         if known == name:
-                            return number, type_
+                            return number, owner._type(unit, each)
             return None
 
     def members(self, type_: DebugType) -> tuple[DebugMember, ...]:
@@ -172,12 +171,7 @@ class DebugTypes:
     def enumerators(self, type_: DebugType) -> tuple[tuple[int, str], ...]:
         """The numbers and names of an enum of this file."""
         with Garbled(self.elf.path):
-            unit, entry = self._entry(type_.place)
-            return tuple(
-                (_value(unit, each.values[Attribute.CONST_VALUE]), _name(unit, each))
-                for each, _ in below(unit, entry, frozenset())
-                if each.abbreviation.tag == Tag.ENUMERATOR and Attribute.CONST_VALUE in each.values
-            )
+            return tuple(_enumerators(*self._entry(type_.place)))
 
     def named(self, kind: str, name: str, address: int | None = None) -> DebugType | None:
         """A type by its name, which `kind` ("struct", "union", "enum"; "" for typedefs and C's own) goes before.
@@ -411,6 +405,12 @@ def _signature(owner: DebugTypes, unit: Unit, entry: Entry) -> Signature | None:
             return None
         owner, unit, entry = referred
     return Signature(tuple(each for each in found if each.name != _IN_CHARGE), owner._type_of(unit, entry))
+
+
+def _enumerators(unit: Unit, entry: Entry) -> Iterator[tuple[int, str]]:
+    for each, _ in below(unit, entry, frozenset()):
+        if each.abbreviation.tag == Tag.ENUMERATOR and Attribute.CONST_VALUE in each.values:
+            yield _value(unit, each.values[Attribute.CONST_VALUE]), _name(unit, each)
 
 
 def _number(entry: Entry, attribute: Attribute) -> int:
