@@ -22,7 +22,7 @@ from pyebpf.elf.budget import Budget
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.symbols.process import Processes
 from pyebpf.tool import Stop, events
-from tests.support.command import ROOT
+from tests.support.python import ROOT
 from tests.support.waiting import PATIENCE, wait_until
 from tests.symbols.test_budgets import NULL, STRTAB, SYMBOL, SYMTAB, TEXT, write_elf
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.python import ROOT
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.any_kernel

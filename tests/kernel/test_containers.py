@@ -14,8 +14,8 @@ import pytest
 
 from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import hold, living_owners, owned_name, owner_of
-from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.python import ROOT
 from tests.support.traffic import inside
 from tests.support.waiting import PATIENCE, wait_until
 

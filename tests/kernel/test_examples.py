@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.python import ROOT, finished, python
 from tests.support.waiting import PATIENCE
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -47,7 +47,7 @@ def during_sleep(monkeypatch, capsys):
 @contextlib.contextmanager
 def started(name, first):
     """An example as a process, once its first line is there."""
-    with subprocess.Popen([sys.executable, EXAMPLES / name], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    with python(EXAMPLES / name, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout.readline().startswith(first)
             yield process
@@ -142,9 +142,7 @@ def test_signals():
 
 def test_watch_opens():
     """23 opens in an event loop, none of them dropped."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "watch_opens.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = finished(EXAMPLES / "watch_opens.py")
     opens, dropped = done.stdout.splitlines()
     assert re.match(r"23 opens, the last: \{'time': \d+, .*'path': '/dev/null'\}", opens)
     assert dropped == "dropped: 0 {}"
@@ -152,9 +150,7 @@ def test_watch_opens():
 
 def test_sessions():
     """Both ends of the program's own connection, with their bytes."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "sessions.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = finished(EXAMPLES / "sessions.py")
     assert sorted(line.partition(" ")[2] for line in done.stdout.splitlines()) == [
         "sent 21 and received 7 bytes",
         "sent 7 and received 21 bytes",
@@ -165,13 +161,7 @@ def test_holders(tmp_path):
     """Three descriptors of one file are three lines, of this process."""
     path = tmp_path / "held"
     with path.open("w") as first, path.open() as second, path.open() as third:
-        done = subprocess.run(
-            [sys.executable, EXAMPLES / "holders.py", path],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        done = finished(EXAMPLES / "holders.py", path)
         held = sorted(each.fileno() for each in (first, second, third))
     assert [(line.split()[0], int(line.split()[-1])) for line in done.stdout.splitlines()] == [
         (str(os.getpid()), number) for number in held
@@ -180,9 +170,7 @@ def test_holders(tmp_path):
 
 def test_congestion():
     """Every byte of the transfer arrives under a congestion control that Python wrote."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "congestion.py"], check=True, capture_output=True, text=True, timeout=PATIENCE
-    )
+    done = finished(EXAMPLES / "congestion.py")
     assert done.stdout == "1000003 bytes received\n"
 
 
@@ -204,8 +192,9 @@ def test_deny_open(tmp_path, during_sleep, monkeypatch):
 
 def example(name, *arguments):
     """What an example that ends by itself prints."""
-    command = [sys.executable, EXAMPLES / name, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.splitlines()
+    done = finished(EXAMPLES / name, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 def test_call():
@@ -286,8 +275,7 @@ def test_typed(during_sleep):
 
 def test_exporter():
     """17 reads of 1000 bytes: their bucket, the sum and the count, as Prometheus reads them."""
-    command = [sys.executable, EXAMPLES / "exporter.py", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    with python(EXAMPLES / "exporter.py", "0", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             address = process.stdout.readline().strip()
             assert address.startswith("http://127.0.0.1:"), process.stderr.read()

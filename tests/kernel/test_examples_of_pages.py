@@ -17,13 +17,12 @@ import pytest
 
 import pyebpf
 from pyebpf.kernel.config import read_config
-from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.python import ENVIRONMENT, ROOT, finished, python
 from tests.support.traffic import inside
 from tests.support.waiting import PATIENCE, wait_until
 
 EXAMPLES = ROOT / "docs" / "examples"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def output(*command):
@@ -35,12 +34,12 @@ def output(*command):
 
 def test_by_hand():
     """Both runs return the length, and the map has their sum."""
-    assert output(sys.executable, EXAMPLES / "by_hand.py") == "returned 50\nreturned 100\n150 bytes\n"
+    assert finished(EXAMPLES / "by_hand.py", env=ENVIRONMENT).stdout == "returned 50\nreturned 100\n150 bytes\n"
 
 
 def test_intervals():
     """The read of each second, the average so far, and the histogram of all three."""
-    *lines, last = output(sys.executable, EXAMPLES / "intervals.py").splitlines()
+    *lines, last = finished(EXAMPLES / "intervals.py", env=ENVIRONMENT).stdout.splitlines()
     assert lines[:3] == [
         "1 more, 100 bytes on average",
         "1 more, 550 bytes on average",
@@ -95,9 +94,7 @@ def test_clang_object(tmp_path):
     (tmp_path / "calls.c").write_text(PERSONALITIES)
     made = tmp_path / "calls.o"
     output("clang-19", "-O2", "-g", "-target", "bpf", "-c", tmp_path / "calls.c", "-o", made)
-    with subprocess.Popen(
-        [sys.executable, EXAMPLES / "clang_object.py", made, "1"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as example:
+    with python(EXAMPLES / "clang_object.py", made, "1", stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as example:
         assert example.stdout.readline() == "count is attached: raw_tp sys_enter\n"
         libc = ctypes.CDLL(None)
         for _ in range(17):
@@ -112,8 +109,8 @@ def test_clang_object_with_options(tmp_path):
     (tmp_path / "calls.c").write_text(source.replace("== 135", "== wanted"))
     made = tmp_path / "calls.o"
     output("clang-19", "-O2", "-g", "-target", "bpf", "-c", tmp_path / "calls.c", "-o", made)
-    with subprocess.Popen(
-        [sys.executable, EXAMPLES / "clang_object.py", made, "1", "wanted=134"],
+    with python(
+        *(EXAMPLES / "clang_object.py", made, "1", "wanted=134"),
         stdout=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
@@ -165,9 +162,7 @@ def test_clang_object_of_all_kinds(tmp_path):
     (tmp_path / "kinds.c").write_text(OF_ALL_KINDS)
     made = tmp_path / "kinds.o"
     output("clang-19", "-O2", "-g", "-target", "bpf", "-c", tmp_path / "kinds.c", "-o", made)
-    with subprocess.Popen(
-        [sys.executable, EXAMPLES / "clang_object.py", made, "1"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as example:
+    with python(EXAMPLES / "clang_object.py", made, "1", stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as example:
         assert example.stdout.readline() == "count is attached: raw_tp sys_enter\n"
         libc = ctypes.CDLL(None)
         for _ in range(17):
@@ -196,9 +191,7 @@ def listener():
 def test_connects(listener):
     """Three connections over IPv4 and two over IPv6 are five lines, each with its address and port."""
     places = [listener("127.0.0.1", socket.AF_INET)] * 3 + [listener("::1", socket.AF_INET6)] * 2
-    with subprocess.Popen(
-        [sys.executable, EXAMPLES / "connects.py"], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as example:
+    with python(EXAMPLES / "connects.py", stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as example:
         try:
             assert example.stdout.readline().startswith("PID ")
             for place in places:
@@ -383,9 +376,7 @@ def test_listeners(pair):
 )
 def test_an_example_without_its_arguments_prints_its_usage(name):
     """One line, at once; status 1."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    done = finished(EXAMPLES / name)
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(rf"usage: {re.escape(name)} .+\n", done.stderr)
 

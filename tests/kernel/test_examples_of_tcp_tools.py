@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import selectors
 import socket
@@ -13,11 +12,9 @@ import time
 import pytest
 
 from tests.support import tcp_losses
-from tests.support.command import ROOT
 from tests.support.needs import needs_functions
+from tests.support.python import ROOT, python
 from tests.support.waiting import PATIENCE
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def example(tool):
@@ -39,9 +36,7 @@ def connection():
 
 def first_line(tool, work):
     """Run a page's example, and `work` again and again, until the example prints a line."""
-    with subprocess.Popen(
-        [sys.executable, "-c", example(tool)], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
+    with python("-u", "-c", example(tool), stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(process.stdout, selectors.EVENT_READ)

@@ -20,7 +20,7 @@ from pyebpf.cli.parser import parse_example
 from pyebpf.runtime.loaded import Loaded
 from pyebpf.script import Script
 from pyebpf.target import Recorder
-from tests.support.command import ROOT
+from tests.support.python import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

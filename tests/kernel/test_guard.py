@@ -20,9 +20,9 @@ from pyebpf.kernel.iproute import has_clsact, iproute, xdp_programs
 from pyebpf.kernel.orphans import orphans
 from pyebpf.kernel.owners import owned_name, owner_of
 from pyebpf.kernel.rtnetlink import bpf_filters, open_rtnetlink
-from tests.support.command import ROOT
 from tests.support.namespaces import namespace
 from tests.support.needs import needs
+from tests.support.python import ROOT
 from tests.support.traffic import inside
 from tests.support.waiting import PATIENCE, wait_until
 

@@ -13,7 +13,8 @@ import pytest
 from pyebpf import BPF, Struct, pid, u64
 from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.tool import dataclass
-from tests.support.command import ROOT, running
+from tests.support.command import running
+from tests.support.python import ROOT
 
 ME = os.getpid()
 WAIT = 0.01

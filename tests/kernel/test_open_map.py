@@ -22,6 +22,7 @@ from pyebpf.uapi.bpf import MapType
 from pyebpf.uapi.flags import BPF_F_NO_PREALLOC
 from tests.kernel.test_maps_objects import bpffs as bpffs  # noqa: PLC0414 - a fixture
 from tests.support.needs import needs
+from tests.support.python import finished
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -253,8 +254,7 @@ def test_processors_have_records_each():
 
 def pyebpf(*arguments):
     """Status, output and error of the command."""
-    command = [sys.executable, "-m", "pyebpf", "map", *map(str, arguments)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = finished("-m", "pyebpf", "map", *arguments)
     return done.returncode, done.stdout, done.stderr
 
 

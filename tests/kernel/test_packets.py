@@ -25,7 +25,7 @@ from pyebpf.packet import (
     checksum,
 )
 from pyebpf.types import array
-from tests.support.command import ROOT
+from tests.support.python import ROOT
 from tests.support.traffic import udp_frame
 
 PORT = 7919

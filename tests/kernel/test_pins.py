@@ -17,8 +17,8 @@ from pyebpf import BPF, XDP_DROP, XDP_PASS, InvalidValue, KernelError, NotFound,
 from pyebpf.kernel import bpf as calls
 from pyebpf.kernel.syscall import syscall
 from pyebpf.packet import IPPROTO_UDP, IPv4
-from tests.support.command import ROOT
 from tests.support.needs import needs
+from tests.support.python import ROOT
 from tests.support.traffic import inside, receiver, send, settled
 from tests.support.waiting import PATIENCE, wait_until
 

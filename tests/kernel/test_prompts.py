@@ -14,7 +14,7 @@ import time
 import pytest
 
 from pyebpf.errors import NotLoaded
-from tests.support.command import ROOT
+from tests.support.python import ROOT
 from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.any_kernel

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.programs import offcputime, profile, stackcount
-from tests.support.command import ROOT
+from tests.support.python import ROOT
 from tests.support.told import told
 
 pytestmark = pytest.mark.any_kernel

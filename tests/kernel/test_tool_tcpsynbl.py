@@ -15,8 +15,9 @@ import pytest
 
 from pyebpf.programs import tcpsynbl
 from tests.support import handshakes
-from tests.support.command import ROOT, running
+from tests.support.command import running
 from tests.support.needs import needs_functions
+from tests.support.python import ROOT
 from tests.support.waiting import PATIENCE, wait_until
 
 

@@ -13,9 +13,9 @@ import pytest
 from pyebpf import BPF, s32, u64
 from pyebpf.programs import memleak, offcputime, profile, stackcount
 from pyebpf.unwinding import Unwinder
-from tests.support.command import ROOT
 from tests.support.native import build_native
 from tests.support.needs import needs
+from tests.support.python import ROOT
 from tests.support.told import told
 from tests.support.waiting import wait_until
 

@@ -9,33 +9,23 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from pyebpf.cli.catalogue import find
 from pyebpf.cli.parser import parse
 from pyebpf.cli.schema import schema_of
 from tests.support.json_schema import faults
+from tests.support.python import ROOT, finished, python
 from tests.support.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def pyebpf(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run `pyebpf` to its end; status, standard output, standard error."""
-    return subprocess.run(
-        [sys.executable, "-m", "pyebpf", *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        **{"timeout": PATIENCE, **options},
-    )
+    return finished("-m", "pyebpf", *arguments, **options)
 
 
 class Running:
@@ -132,8 +122,9 @@ def running(*arguments: str, prefix: Sequence[str] = (), **options: Any) -> Iter
     `prefix` is a command that runs it, such as unshare(1).
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "pyebpf", *arguments],
+        process = python(
+            *("-m", "pyebpf", *arguments),
+            prefix=prefix,
             stdin=options.pop("stdin", subprocess.DEVNULL),
             stdout=options.pop("stdout", out),
             stderr=err,

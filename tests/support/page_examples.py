@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from tests.support.command import ROOT
+from tests.support.python import ROOT, python
 from tests.support.waiting import PATIENCE, wait_until
 
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ def check_example(tool: str, work: Callable[[], None], pattern: str) -> None:
     """Assert that a tool's example prints the pattern: event tools as things happen, summaries after the workload."""
     page = (ROOT / "docs" / "tools" / f"{tool}.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    command = [sys.executable, "-u", "-c", example.replace(SECOND, WORKLOAD).replace(COLLECTED, SHORT)]
+    script = example.replace(SECOND, WORKLOAD).replace(COLLECTED, SHORT)
     with (
         tempfile.TemporaryFile("w+") as out,
-        subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=out, text=True) as process,
+        python("-u", "-c", script, cwd=ROOT, stdin=subprocess.PIPE, stdout=out, stderr=out, text=True) as process,
     ):
 
         def printed() -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tests.peers.runtime.bpftrace import ATTACHED
 from tests.peers.runtime.possible import needs_program, why_not
-from tests.support.command import ROOT
+from tests.support.python import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
