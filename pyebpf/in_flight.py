@@ -50,16 +50,16 @@ class InFlight:
 
     def start(self, thing: Any) -> None:
         """In a probe: the thing starts now."""
-        self.began[u64(thing)] = now()
+        self.began[thing] = now()
 
     def end(self, thing: Any) -> int | None:
         """In a probe: the thing ends. Return the nanoseconds since its start; None if that was not seen."""
-        began = self.began.pop(u64(thing), 0)
+        began = self.began.pop(thing, 0)
         return now() - began if began else None
 
     def cancel(self, thing: Any) -> None:
         """In a probe: forget the thing."""
-        del self.began[u64(thing)]
+        del self.began[thing]
 
     def __len__(self) -> int:
         """The number of things under way, counted in user space."""
@@ -69,8 +69,7 @@ class InFlight:
 class LatencyHistogram:
     """A histogram of times of a log2 scale, for each key if there is one, in the unit that a tool's options ask for.
 
-    Options are the fields `milliseconds` and `nanoseconds`; `unit` is that without them. With a key a probe counts by
-    `latency.histogram[key].add(elapsed // latency.factor)`.
+    Options are the fields `milliseconds` and `nanoseconds`; `unit` is that without them.
     """
 
     def __init__(
@@ -90,10 +89,13 @@ class LatencyHistogram:
         else:
             self.histogram = bpf.log2_hist(key=key, label=label, unit=unit, name=name)
 
-    def add(self, elapsed: int | None) -> None:
-        """In a probe: count a time, nanoseconds; None, of what was not seen to start, is not counted."""
+    def add(self, elapsed: int | None, key: Any = None) -> None:
+        """In a probe: count a time, nanoseconds, of a key; None, of what was not seen to start, is not counted."""
         if elapsed is not None:
-            self.histogram.add(elapsed // self.factor)
+            if key is None:
+                self.histogram.add(elapsed // self.factor)
+            else:
+                self.histogram[key].add(elapsed // self.factor)
 
 
 def _free_name(bpf: Module) -> str:

@@ -10,11 +10,15 @@ from math import ceil, inf
 from time import monotonic, process_time
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from pyebpf.errors import InvalidValue
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
 _SECOND = 1_000_000_000  # nanoseconds
+#: Fields of records, in the order of their times, that a probe's now() fills.
+_TIMES = ("time", "began", "ended")
 _LONGEST_POLL = 3600.0  # seconds; poll(2) takes milliseconds in an int
 # Seconds of processor time, and by the clock: on a busy machine the end is within a second, too.
 _OVERDUE, _LATE = 0.4, 0.5
@@ -175,14 +179,14 @@ def events(source: Readable, stop: Stop) -> Iterator[Any]:
 
 
 class EventsOf:
-    """The `records` of an event tool whose records are those of the ring buffer of a name."""
+    """The `records` of an event tool whose records are those of one ring buffer."""
 
-    def __init__(self, name: str, times: tuple[str, ...]) -> None:
-        self.name = name
+    def __init__(self, source: str | type, times: tuple[str, ...]) -> None:
+        self.source = source
         self.times = times
 
     def __call__(self, bpf: Any, _options: Any, stop: Stop) -> Iterator[Any]:
-        found = events(bpf[self.name], stop)
+        found = events(bpf[self.source] if isinstance(self.source, str) else _buffer_of(bpf, self.source), stop)
         if not self.times or monotonic_time(0) == 0:
             return found
         return map(self._converted, found)
@@ -193,13 +197,26 @@ class EventsOf:
         return record
 
 
-def events_of(name: str, *times: str) -> EventsOf:
-    """The `records` of an event tool whose records are those of the ring buffer of a name.
+def events_of(source: str | type, *times: str) -> EventsOf:
+    """The `records` of an event tool whose records are those of the ring buffer of a name, or of a class of records.
 
     `times` are fields that a probe's now() filled: they become times of this process's monotonic clock, which is
-    another in a time namespace. The last of them is the tool's `time`, unless it names another.
+    another in a time namespace. The last of them is the tool's `time`, unless it names another. Of a class they are by
+    default its fields `time`, `began` and `ended`.
     """
-    return EventsOf(name, times)
+    if not isinstance(source, str) and not times:
+        fields = source.layout.by_name  # type: ignore[attr-defined]  # a Struct's, which this module need not import
+        times = tuple(name for name in _TIMES if name in fields)
+    return EventsOf(source, times)
+
+
+def _buffer_of(bpf: Any, record: type) -> Readable:
+    """The ring buffer of a class of records."""
+    found: list[Readable] = [each for each in bpf.maps if getattr(each, "record_class", None) is record]
+    if len(found) != 1:
+        count = "no ring buffer" if not found else f"{len(found)} ring buffers"
+        raise InvalidValue(f"{count} for {record.__name__}: name the one to read, records=events_of('NAME', 'time')")
+    return found[0]
 
 
 def last_time(records: object) -> str:

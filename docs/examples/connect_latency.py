@@ -5,10 +5,10 @@ Overhead: two probes and two map operations for each connect(2).
 
 from __future__ import annotations
 
-from pyebpf import BPF, comm, now, pid, u64
+from pyebpf import BPF, u64
 from pyebpf.endpoints import SocketAddress, sockaddr
 from pyebpf.tasks import Call, CallFilter
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, failures_option, pid_option, result_column
+from pyebpf.tool import Column, EventTool, Example, dataclass, failures_option, pid_option, result_column
 
 
 class Connect(Call):
@@ -35,7 +35,7 @@ def build(options: Options) -> BPF:
     def on_connect(uservaddr: int, addrlen: int, retval: int, elapsed: int) -> None:
         if calls.wanted(retval):
             to = sockaddr(uservaddr, addrlen)
-            connects.emit(Connect(time=now(), pid=pid(), result=retval, comm=comm(), elapsed=elapsed, to=to))
+            connects.emit(Connect(result=retval, elapsed=elapsed, to=to))
 
     return bpf
 
@@ -47,7 +47,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"connects": "calls"},
-    records=events_of("connects", "time"),
     record=Connect,
     columns=(
         Column("PID", 7),

@@ -13,7 +13,7 @@ from keyword import iskeyword
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
 from pyebpf.output.escape import escaped, fit, json_text
 
@@ -40,8 +40,8 @@ class Column:
     is `key`, an attribute's name. Its value is not scaled: the attribute `key`, or what `value` says in its place, an
     attribute or a function. `type` is the value's as annotations write it, "int | None"; the default is the type of the
     attribute of the tool's `record`, "str" for a function. A column whose field is None is of text alone, one that is
-    not `printed` of JSON and CSV alone. None is null in JSON, nothing in CSV; a column `below` is a
-    list in JSON, one cell with semicolons in CSV.
+    not `printed` of JSON and CSV alone; of a tool `printed` may name the field of the options that prints it. None is
+    null in JSON, nothing in CSV; a column `below` is a list in JSON, one cell with semicolons in CSV.
 
     The column whose value, in nanoseconds, pictures of the events show is `drawn`. One with `classes` tells the events
     apart in them, by its value in JSON: those named here have the first colours and marks.
@@ -58,7 +58,7 @@ class Column:
     cut: bool = True
     below: bool = False
     field: str | None = ""
-    printed: bool = True
+    printed: bool | str = True
     value: str | Callable[[Any], object] = ""
     type: str = ""
     drawn: bool = False
@@ -70,6 +70,12 @@ class Column:
                 f"column {self.name}: name its value in JSON and CSV in snake_case, with its base unit: "
                 f'Column({self.name!r}, …, field="latency_ns")'
             )
+
+    def with_options(self, options: object) -> Column:
+        """The column as these options of a tool have it."""
+        if isinstance(self.printed, bool):
+            return self
+        return replace(self, printed=bool(getattr(options, self.printed)))
 
     def field_name(self) -> str:
         """The name in JSON and CSV; empty if it is not there."""

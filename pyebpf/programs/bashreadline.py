@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pyebpf import BPF, InvalidValue, Struct, char, comm, field, now, pid, ptr, u32, u64, uid, user_string
 from pyebpf.filters import TaskFilter
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, option
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, option
 
 
 class Line(Struct):
@@ -56,9 +56,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"lines": "lines"},
-    records=events_of("lines", "time"),
     record=Line,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),

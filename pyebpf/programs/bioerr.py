@@ -12,7 +12,7 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject
 from pyebpf.programs._block import disk_option, is_wanted
 from pyebpf.programs._block_errors import REQUEST, Ended, ended
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
+from pyebpf.tool import Column, EventTool, Example, dataclass
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"failures": "requests that failed"},
-    records=events_of("failures", "time"),
     record=Ended,
-    time="time",
     columns=(
         *REQUEST,
         Column("ERROR"),

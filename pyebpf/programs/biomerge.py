@@ -115,7 +115,7 @@ def _time(bpf: BPF, options: Options) -> None:
     @bpf.btf_tracepoint("block_rq_issue")
     def on_issue(rq: KernelObject) -> None:
         # A request that is issued again has no start any more.
-        began = starts.pop(u64(rq), 0) if has_tracepoint("block_io_start") else rq.start_time_ns
+        began = starts.pop(rq, 0) if has_tracepoint("block_io_start") else rq.start_time_ns
         if began == 0 or rq.bio == rq.biotail:
             return
         last = max(merged.pop(u64(rq.bio), 0), merged.pop(u64(rq.biotail), 0))

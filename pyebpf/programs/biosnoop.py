@@ -29,7 +29,7 @@ from pyebpf.programs._block import (
     operation_name,
     sector_of,
 )
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, flag, option
+from pyebpf.tool import Column, EventTool, Example, dataclass, flag, option
 
 MILLISECOND = 1_000_000
 #: The longest time that -m takes: an hour.
@@ -176,9 +176,7 @@ TOOL = EventTool(
     build=build,
     drop_labels={"completions": "requests", "starts": "requests under way", "ends": "positions on further disks"},
     reset=forget_starts,
-    records=events_of("completions", "time"),
     record=Completed,
-    time="time",
     columns=columns,
     examples=(
         Example("biosnoop", "every request of the machine"),

@@ -14,7 +14,7 @@ import errno
 from pyebpf import BPF, KernelObject, enum, has_enum, s32
 from pyebpf.programs._block import disk_option, is_wanted
 from pyebpf.programs._block_errors import REQUEST, Ended, ended
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
+from pyebpf.tool import Column, EventTool, Example, dataclass
 
 #: BLK_STS_TIMEOUT, and the number that it was before.
 TIMEOUTS = (2, -errno.ETIMEDOUT)
@@ -63,9 +63,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"timeouts": "requests that timed out"},
-    records=events_of("timeouts", "time"),
     record=Ended,
-    time="time",
     columns=(
         *REQUEST,
         Column("WAIT(ms)", 9, ">", key="waited", scale=10**6, decimals=0, field="wait_ns", drawn=True),

@@ -14,7 +14,7 @@ from pyebpf import BPF, Struct, char, comm, field, ksym, now, pid, tid, u32, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.in_flight import InFlight
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, flag, option, tid_option
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, flag, option, tid_option
 
 DIRECT, MEMCG = "mm_vmscan_direct_reclaim", "mm_vmscan_memcg_reclaim"
 
@@ -109,9 +109,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"reclaims": "reclaims", "in_flight": "reclaims under way", "free": "reclaims under way"},
-    records=events_of("reclaims", "time"),
     record=Reclaim,
-    time="time",
     columns=columns,
     examples=(
         Example("drsnoop", "every direct reclaim"),

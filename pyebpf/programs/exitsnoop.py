@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, Struct, char, field, now, pid, s64, tid, u8, u32, u64
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._signals import signal_name
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, failures_option, flag
 
 #: include/linux/sched/signal.h: the group's exit code counts.
 SIGNAL_GROUP_EXIT = 4
@@ -114,9 +114,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"exits": "ends", "ended": "ends"},
-    records=events_of("exits", "time"),
     record=Exit,
-    time="time",
     columns=(
         Column("PCOMM", 16, key="comm"),
         Column("PID", 7),

@@ -9,9 +9,9 @@ Overhead: two probes in user space for each look-up; nothing else is slowed down
 
 from __future__ import annotations
 
-from pyebpf import BPF, InvalidValue, char, comm, field, now, pid, ptr, u64, user_string
+from pyebpf import BPF, InvalidValue, char, field, ptr, u64, user_string
 from pyebpf.tasks import TaskEvent
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option, pid_option
+from pyebpf.tool import Column, EventTool, Example, dataclass, option, pid_option
 
 RESOLVER = ("getaddrinfo", "gethostbyname", "gethostbyname2")
 
@@ -47,7 +47,7 @@ def build(options: Options) -> BPF:
     @bpf.user_call(options.library, *RESOLVER, pid=options.pid)
     def on_return(host: ptr[char], elapsed: int) -> None:
         if host is not None:
-            lookups.emit(Lookup(time=now(), pid=pid(), comm=comm(), elapsed=elapsed, host=user_string(host)))
+            lookups.emit(Lookup(elapsed=elapsed, host=user_string(host)))
 
     return bpf
 
@@ -60,7 +60,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"lookups": "look-ups"},
-    records=events_of("lookups", "time"),
     record=Lookup,
     columns=(
         Column("TIME", 8),

@@ -9,23 +9,16 @@ Overhead: two map operations and a histogram for each request.
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, char, field, kernel_string
-from pyebpf.in_flight import InFlight
+from pyebpf import BPF, KernelObject, char, kernel_string
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.programs._block import disk_option, is_wanted
-from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option, time_unit
-
-
-class Scheduler(Struct):
-    """Key of the histograms: the scheduler's name, empty without one."""
-
-    scheduler: str = field(char[16])
+from pyebpf.tool import Example, LatencyOptions, SummaryTool, dataclass, histograms_of
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(LatencyOptions):
     """Options: which requests to time, and how to show the time."""
 
-    milliseconds: bool = milliseconds_option()
     disk: str | None = disk_option()
 
 
@@ -33,8 +26,7 @@ def build(options: Options) -> BPF:
     """The probes and their maps; nothing is loaded yet."""
     bpf = BPF()
     waiting = InFlight(bpf, name="waiting")
-    unit, factor = time_unit(options.milliseconds)
-    latency = bpf.log2_hist(key=Scheduler, unit=unit, name="latency")
+    latency = LatencyHistogram(bpf, options, key=char[16], label="scheduler")
 
     @bpf.btf_tracepoint("block_rq_insert")
     def on_insert(rq: KernelObject) -> None:
@@ -49,7 +41,7 @@ def build(options: Options) -> BPF:
     def on_issue(rq: KernelObject) -> None:
         elapsed = waiting.end(rq)
         if elapsed is not None:
-            latency[Scheduler(scheduler=kernel_string(rq.q.elevator.type.elevator_name))].add(elapsed // factor)
+            latency.add(elapsed, kernel_string(rq.q.elevator.type.elevator_name, size=16))
 
     return bpf
 

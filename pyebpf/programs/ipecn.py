@@ -14,7 +14,7 @@ from typing import Any
 from pyebpf import BPF, KernelObject, cast, char, field, now, u16, u64
 from pyebpf.filters import DeviceFilter
 from pyebpf.programs._addresses import PacketAddresses
-from pyebpf.tool import Column, DeviceOptions, EventTool, Example, VersionOptions, dataclass, events_of, flag
+from pyebpf.tool import Column, DeviceOptions, EventTool, Example, VersionOptions, dataclass, flag
 
 ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 #: ETH_P_8021Q, ETH_P_8021AD: of a packet with a tag that the device does not take out or put in.
@@ -128,7 +128,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"marks": "packets"},
-    records=events_of("marks", "time"),
     record=Mark,
     columns=(
         Column("TIME", 8),

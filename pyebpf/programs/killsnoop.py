@@ -13,7 +13,7 @@ from pyebpf.filters import TaskFilter
 from pyebpf.helpers import get_current_pid_tgid
 from pyebpf.programs._signals import signal_name
 from pyebpf.programs._sockets import RESULT
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag, option
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, failures_option, flag, option
 
 #: include/uapi/asm-generic/siginfo.h: what kill(2) sends, and tkill(2) and tgkill(2).
 SI_USER, SI_TKILL = 0, -6
@@ -135,9 +135,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"kills": "signals", "sent": "names of targets"},
-    records=events_of("kills", "time"),
     record=Kill,
-    time="time",
     columns=columns,
     examples=(
         Example("killsnoop", "every signal that is sent"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyebpf import BPF, NotFound, Struct, cast, char, comm, field, has_field, now, pid, u32, u64
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of
+from pyebpf.tool import Column, EventTool, Example, dataclass
 
 FUNCTION = "md_flush_request"
 MISSING = "the md driver is not loaded: modprobe md_mod, or this kernel has none"
@@ -69,9 +69,7 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"flushes": "flushes"},
-    records=events_of("flushes", "time"),
     record=Flush,
-    time="time",
     columns=(
         Column("TIME", 8),
         Column("PID", 7),

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, char, field, u32
 from pyebpf.filters import DeviceFilter
-from pyebpf.tool import DeviceOptions, Example, SummaryTool, dataclass, devices_option, histograms_of
+from pyebpf.tool import ByDeviceOptions, Example, SummaryTool, histograms_of
 
-SIZES = "sizes"
 #: The book's names of the histograms, in the order of a packet's way in and out.
 NIC_RECEIVE, RECEIVE, SEND, NIC_SEND = range(4)
 NAMES = ("nic_recv_bytes", "recv_bytes", "send_bytes", "nic_send_bytes")
@@ -29,17 +28,10 @@ class Kind(Struct):
     size: u32
 
 
-@dataclass(frozen=True)
-class Options(DeviceOptions):
-    """Options: which devices, and how to group them."""
-
-    by_device: bool = devices_option("four histograms for each network device")
-
-
-def build(options: Options) -> BPF:
+def build(options: ByDeviceOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, devices = BPF(), DeviceFilter(options)
-    sizes = bpf.log2_hist(key=Kind, unit="bytes", name=SIZES)
+    sizes = bpf.log2_hist(key=Kind, unit="bytes", name="sizes")
 
     def count(place: int, dev: KernelObject, length: int) -> None:
         if devices.wanted(dev):
@@ -71,10 +63,10 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.26",
     tracing="packet sizes",
-    options=Options,
+    options=ByDeviceOptions,
     build=build,
-    drop_labels={SIZES: "packets of further devices"},
-    snapshot=histograms_of(SIZES, by_key=True, device=lambda name: name or None, size=NAMES.__getitem__),
+    drop_labels={"sizes": "packets of further devices"},
+    snapshot=histograms_of("sizes", by_key=True, device=lambda name: name or None, size=NAMES.__getitem__),
     examples=(
         Example("netsize", "four histograms when Ctrl-C ends it"),
         Example("netsize --devices 1 10", "by device, each second, ten times"),

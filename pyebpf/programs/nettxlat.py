@@ -12,25 +12,14 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, char
 from pyebpf.filters import DeviceFilter
 from pyebpf.in_flight import InFlight, LatencyHistogram
-from pyebpf.tool import (
-    DeviceOptions,
-    Example,
-    SummaryTool,
-    dataclass,
-    devices_option,
-    flag,
-    histograms_of,
-    milliseconds_option,
-)
+from pyebpf.tool import ByDeviceOptions, Example, LatencyOptions, SummaryTool, dataclass, flag, histograms_of
 
 
 @dataclass(frozen=True)
-class Options(DeviceOptions):
+class Options(LatencyOptions, ByDeviceOptions):
     """Options: which devices, and how to show their time."""
 
-    by_device: bool = devices_option()
     all: bool = flag("-a", "--all", help="devices without hardware, too")
-    milliseconds: bool = milliseconds_option()
 
 
 def build(options: Options) -> BPF:
@@ -47,12 +36,7 @@ def build(options: Options) -> BPF:
 
     @bpf.btf_tracepoint("consume_skb")
     def on_freed(skb: KernelObject) -> None:
-        elapsed = packets.end(skb)
-        if elapsed is not None:
-            if options.by_device:
-                latency.histogram[skb.dev.name].add(elapsed // latency.factor)
-            else:
-                latency.add(elapsed)
+        latency.add(packets.end(skb), skb.dev.name if options.by_device else None)
 
     # Neither a packet that is dropped nor one that came in through a device without hardware has been sent.
     @bpf.btf_tracepoint("kfree_skb")

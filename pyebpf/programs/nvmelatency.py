@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import BPF, NotFound, Struct, char, field, now, s32, u16, u32, u64
-from pyebpf.tool import Example, Histogram, SummaryTool, dataclass, milliseconds_option, time_unit
+from pyebpf.in_flight import LatencyHistogram
+from pyebpf.tool import Example, Histogram, LatencyOptions, SummaryTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LATENCY = "latency"
 ADMIN_QUEUE = 0
 
 #: enum nvme_opcode, include/linux/nvme.h: the NVM command set and zoned namespaces.
@@ -101,13 +101,6 @@ class Begun(Struct):
     kind: Kind
 
 
-@dataclass(frozen=True)
-class Options:
-    """Options: how to show the time."""
-
-    milliseconds: bool = milliseconds_option()
-
-
 def _check_driver(target: Any) -> None:
     """Raise NotFound with what to do where the driver is not there."""
     try:
@@ -116,13 +109,12 @@ def _check_driver(target: Any) -> None:
         raise NotFound("the NVMe driver is not loaded: modprobe nvme, or this kernel has none") from error
 
 
-def build(options: Options) -> BPF:
+def build(options: LatencyOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.before_compiling.append(_check_driver)
     begun = bpf.hash(key=Command, value=Begun)
-    unit, factor = time_unit(options.milliseconds)
-    latency = bpf.log2_hist(key=Kind, unit=unit, name=LATENCY)
+    latency = LatencyHistogram(bpf, options, key=Kind)
 
     @bpf.tracepoint("nvme:nvme_setup_cmd")
     def on_setup(disk: str, ctrl_id: int, qid: int, opcode: int, cid: int) -> None:
@@ -137,7 +129,7 @@ def build(options: Options) -> BPF:
         found = begun.get(command)
         if found is None:
             return
-        latency[found.kind].add((now() - found.at) // factor)
+        latency.add(now() - found.at, found.kind)
         del begun[command]
 
     return bpf
@@ -148,9 +140,9 @@ def command_name(kind: Kind) -> str:
     return (ADMIN_COMMANDS if kind.admin else COMMANDS).get(kind.opcode, f"[unknown: {kind.opcode:#04x}]")
 
 
-def snapshot(bpf: BPF, options: Options) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
+def snapshot(bpf: BPF, options: LatencyOptions) -> Iterator[Histogram]:  # noqa: ARG001 - as every tool's
     """The interval's histograms, by disk, then by command; admin commands after those of disks."""
-    interval = bpf[LATENCY].interval()
+    interval = bpf["latency"].interval()
     for kind in sorted(interval, key=lambda kind: (kind.admin, kind.controller, kind.disk, kind.opcode)):
         histogram = interval[kind]
         labels = {"disk": kind.disk or f"nvme{kind.controller}", "command": command_name(kind)}
@@ -162,9 +154,9 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="9.3.13",
     tracing="NVMe commands",
-    options=Options,
+    options=LatencyOptions,
     build=build,
-    drop_labels={"begun": "commands under way", LATENCY: "commands of other kinds"},
+    drop_labels={"begun": "commands under way", "latency": "commands of other kinds"},
     snapshot=snapshot,
     examples=(
         Example("nvmelatency", "histograms by disk and command, at the end"),

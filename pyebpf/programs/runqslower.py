@@ -18,7 +18,6 @@ from pyebpf.tool import (
     argument,
     comm_option,
     dataclass,
-    events_of,
     flag,
     pid_option,
     tid_option,
@@ -80,19 +79,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def columns(options: Options) -> tuple[Column, ...]:
-    """Columns as bcc's, the thread that ran before if it is asked for."""
-    return (
-        Column("TIME", 8),
-        Column("COMM", 16),
-        Column("TID", 7),
-        Column("PID", 7, printed=False),
-        Column("LAT(us)", 14, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns", drawn=True),
-        Column("PREV COMM", 16, key="previous_comm", printed=options.previous),
-        Column("PREV TID", 8, key="previous_tid", printed=options.previous),
-    )
-
-
 TOOL = EventTool(
     name="runqslower",
     doc=__doc__,
@@ -100,10 +86,16 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"began": "waits of further threads", "waits": "long waits"},
-    records=events_of("waits", "time"),
     record=Wait,
-    time="time",
-    columns=columns,
+    columns=(
+        Column("TIME", 8),
+        Column("COMM", 16),
+        Column("TID", 7),
+        Column("PID", 7, printed=False),
+        Column("LAT(us)", 14, ">", key="elapsed", scale=1000, decimals=0, field="latency_ns", drawn=True),
+        Column("PREV COMM", 16, key="previous_comm", printed="previous"),
+        Column("PREV TID", 8, key="previous_tid", printed="previous"),
+    ),
     reset=forget,
     examples=(
         Example("runqslower", "waits of 10 ms and more"),

@@ -9,32 +9,18 @@ Overhead: two map operations and a histogram for each command.
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, u32
-from pyebpf.in_flight import InFlight
+from pyebpf import BPF, KernelObject, u32
+from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.programs._scsi import check_types, opcode_name
-from pyebpf.tool import Example, SummaryTool, dataclass, histograms_of, milliseconds_option, time_unit
+from pyebpf.tool import Example, LatencyOptions, SummaryTool, histograms_of
 
 
-class Kind(Struct):
-    """Key of the histograms."""
-
-    opcode: u32
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options: how to show the time."""
-
-    milliseconds: bool = milliseconds_option()
-
-
-def build(options: Options) -> BPF:
+def build(options: LatencyOptions) -> BPF:
     """The probes and their maps; nothing is loaded yet."""
     bpf = BPF()
     bpf.before_compiling.append(check_types)
     commands = InFlight(bpf, name="commands")
-    unit, factor = time_unit(options.milliseconds)
-    latency = bpf.log2_hist(key=Kind, unit=unit, name="latency")
+    latency = LatencyHistogram(bpf, options, key=u32, label="opcode")
 
     @bpf.btf_tracepoint("scsi_dispatch_cmd_start")
     def on_start(cmd: KernelObject) -> None:
@@ -48,7 +34,7 @@ def build(options: Options) -> BPF:
     def on_done(cmd: KernelObject) -> None:
         elapsed = commands.end(cmd)
         if elapsed is not None:
-            latency[Kind(opcode=cmd.cmnd[0])].add(elapsed // factor)
+            latency.add(elapsed, cmd.cmnd[0])
 
     return bpf
 
@@ -58,7 +44,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="9.3.11",
     tracing="SCSI commands",
-    options=Options,
+    options=LatencyOptions,
     build=build,
     drop_labels={"commands": "commands under way", "latency": "commands of other kinds"},
     reset=lambda bpf: bpf["commands"].clear(),

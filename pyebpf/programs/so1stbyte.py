@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import errno
 
-from pyebpf import BPF, KernelObject, Struct, cast, char, comm, field, now
+from pyebpf import BPF, KernelObject, cast, char, comm, now
 from pyebpf.filters import TaskFilter
 from pyebpf.in_flight import InFlight, LatencyHistogram
 from pyebpf.programs._messages import Messages
 from pyebpf.programs._sockets import AF_UNSPEC, inode_of, is_ip, socket_of
-from pyebpf.tool import Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option
+from pyebpf.tool import Example, SummaryTool, TaskLatencyOptions, histograms_of
 
 #: Results of calls that leave a connection, or the making of one, as it was.
 _NOTHING_CHANGED = (-errno.EALREADY, -errno.EISCONN, -errno.EINTR)
@@ -23,25 +23,12 @@ _NOTHING_CHANGED = (-errno.EALREADY, -errno.EISCONN, -errno.EINTR)
 _IN_BACKGROUND = 1
 
 
-class Key(Struct):
-    """Key of a histogram: the name of the process that read."""
-
-    comm: str = field(char[16])
-
-
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: whose connections to time."""
-
-    milliseconds: bool = milliseconds_option()
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskLatencyOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks = Messages(), TaskFilter(options)
     # Sockets by the numbers of their inodes, which no other socket gets: some never read, and are let go of.
     connected = InFlight(bpf, name="connected", oldest_first=True)
-    latency = LatencyHistogram(bpf, options, key=Key)
+    latency = LatencyHistogram(bpf, options, key=char[16], label="comm")
 
     @bpf.system_call("connect")
     def on_connect(fd: int, uservaddr: int, retval: int, elapsed: int) -> None:
@@ -68,7 +55,7 @@ def build(options: Options) -> BPF:
         if size > 0 and is_ip(sk.__sk_common.skc_family):
             elapsed = connected.end(inode_of(sk))
             if elapsed is not None:
-                latency.histogram[Key(comm=comm())].add(elapsed // latency.factor)
+                latency.add(elapsed, comm())
 
     bpf.trace(received, sent=False)
     return bpf
@@ -79,7 +66,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.10",
     tracing="the first byte of IP sockets",
-    options=Options,
+    options=TaskLatencyOptions,
     build=build,
     drop_labels={"connected": "connections", "latency": "connections of other processes"},
     snapshot=histograms_of("latency"),

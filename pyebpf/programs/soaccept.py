@@ -9,12 +9,12 @@ Overhead: a probe for each accept(2) and a record for each that returns.
 
 from __future__ import annotations
 
-from pyebpf import BPF, comm, now, pid, u16
+from pyebpf import BPF, u16
 from pyebpf.endpoints import SocketAddress, endpoints
 from pyebpf.programs._families import family_name
 from pyebpf.programs._sockets import accepted_from, is_ip, no_address, socket_of
 from pyebpf.tasks import Call, CallFilter
-from pyebpf.tool import CallOptions, Column, EventTool, Example, events_of, result_column
+from pyebpf.tool import CallOptions, Column, EventTool, Example, result_column
 
 
 class Accept(Call):
@@ -44,12 +44,9 @@ def build(options: CallOptions) -> BPF:
         if not calls.wanted(retval):
             return
         sk = socket_of(fd if retval < 0 else retval)
-        peer, local_port = no_address(sk), 0
-        if retval >= 0:
-            peer = accepted_from(sk)
-            if is_ip(peer.family):
-                local_port = endpoints(sk).local_port
-        accepts.emit(Accept(time=now(), pid=pid(), result=retval, comm=comm(), local_port=local_port, peer=peer))
+        peer = no_address(sk) if retval < 0 else accepted_from(sk)
+        local_port = endpoints(sk).local_port if retval >= 0 and is_ip(peer.family) else 0
+        accepts.emit(Accept(result=retval, local_port=local_port, peer=peer))
 
     return bpf
 
@@ -62,7 +59,6 @@ TOOL = EventTool(
     options=CallOptions,
     build=build,
     drop_labels={"accepts": "calls"},
-    records=events_of("accepts", "time"),
     record=Accept,
     columns=(
         Column("PID", 7),

@@ -9,11 +9,11 @@ Overhead: two probes and two map operations for each connect(2).
 
 from __future__ import annotations
 
-from pyebpf import BPF, comm, now, pid, u64
+from pyebpf import BPF, u64
 from pyebpf.endpoints import SocketAddress, sockaddr
 from pyebpf.programs._sockets import address_columns
 from pyebpf.tasks import Call, CallFilter
-from pyebpf.tool import CallOptions, Column, EventTool, Example, events_of, result_column
+from pyebpf.tool import CallOptions, Column, EventTool, Example, result_column
 
 
 class Connect(Call):
@@ -32,7 +32,7 @@ def build(options: CallOptions) -> BPF:
     def on_connect(uservaddr: int, addrlen: int, retval: int, elapsed: int) -> None:
         if calls.wanted(retval):
             to = sockaddr(uservaddr, addrlen)
-            connects.emit(Connect(time=now(), pid=pid(), result=retval, comm=comm(), elapsed=elapsed, to=to))
+            connects.emit(Connect(result=retval, elapsed=elapsed, to=to))
 
     return bpf
 
@@ -45,7 +45,6 @@ TOOL = EventTool(
     options=CallOptions,
     build=build,
     drop_labels={"connects": "calls"},
-    records=events_of("connects", "time"),
     record=Connect,
     columns=(
         Column("PID", 7),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, Struct, TcpState, char, comm, field, now, pid, s32, u32, u64, ustack
 from pyebpf.filters import TaskFilter
 from pyebpf.in_flight import LatencyHistogram
-from pyebpf.tool import USER_STACK, Example, SummaryTool, TaskOptions, dataclass, histograms_of, milliseconds_option
+from pyebpf.tool import USER_STACK, Example, SummaryTool, TaskLatencyOptions, histograms_of
 
 
 class Key(Struct):
@@ -29,14 +29,7 @@ class Begun(Struct):
     key: Key
 
 
-@dataclass(frozen=True)
-class Options(TaskOptions):
-    """Options: whose connections to time, and how to show the time."""
-
-    milliseconds: bool = milliseconds_option()
-
-
-def build(options: Options) -> BPF:
+def build(options: TaskLatencyOptions) -> BPF:
     """The probe and its maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     opening = bpf.hash(key=u64, value=Begun, name="opening")
@@ -53,7 +46,7 @@ def build(options: Options) -> BPF:
         if begun is None:
             return
         if newstate == TcpState.ESTABLISHED:
-            latency.histogram[begun.key].add((now() - begun.time) // latency.factor)
+            latency.add(now() - begun.time, begun.key)
         del opening[sk]
 
     return bpf
@@ -64,7 +57,7 @@ TOOL = SummaryTool(
     doc=__doc__,
     section="10.3.9",
     tracing="the latency of TCP connections",
-    options=Options,
+    options=TaskLatencyOptions,
     build=build,
     drop_labels={"opening": "connections that are being opened", "latency": "connections by other stacks"},
     snapshot=histograms_of("latency", stack=USER_STACK),

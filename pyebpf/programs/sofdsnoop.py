@@ -31,7 +31,7 @@ from pyebpf import (
 from pyebpf.endpoints import AF_UNIX
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import inode_of, socket_of
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, tid_option
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, tid_option
 
 #: include/linux/socket.h: control messages that pass descriptors, and how many there may be in one (include/net/scm.h).
 SOL_SOCKET, SCM_RIGHTS, SCM_MAX_FD = 1, 1, 253
@@ -147,7 +147,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"passed": "descriptors"},
-    records=events_of("passed", "time"),
     record=PassedDescriptor,
     columns=(
         Column("ACTION", 6, key="action"),

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import errno
 
-from pyebpf import BPF, KernelObject, cast, comm, now, pid, u16, u64
+from pyebpf import BPF, KernelObject, cast, u16
 from pyebpf.endpoints import SocketAddress, sockaddr
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._new_sockets import ACCEPT, CONNECT, call_name
 from pyebpf.programs._sockets import AF_UNSPEC, accepted_from, address_columns, socket_of
-from pyebpf.tasks import Lifespan
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, events_of, lifespan_column
+from pyebpf.tasks import Lifespan, Lifespans
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, lifespan_column
 
 
 class Session(Lifespan):
@@ -31,8 +31,7 @@ class Session(Lifespan):
 def build(options: TaskOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
-    sessions = bpf.hash(key=u64, value=Session, name="sessions")
-    ended = bpf.ringbuf(Session, name="ended")
+    sessions = Lifespans(bpf, Session, name="sessions", ended="ended")
 
     @bpf.system_call("connect")
     def on_connect(fd: int, uservaddr: int, addrlen: int, retval: int) -> None:
@@ -40,26 +39,18 @@ def build(options: TaskOptions) -> BPF:
             return
         peer = sockaddr(uservaddr, addrlen)
         if peer.family != AF_UNSPEC:
-            sk = socket_of(fd)
             # A session that has begun goes on: connect(2) may be called again to learn how the first call ended.
-            sessions.add(sk, Session(began=now(), ended=0, pid=pid(), comm=comm(), call=CONNECT, peer=peer))
+            sessions.under_way.add(socket_of(fd), Session(call=CONNECT, peer=peer))
 
     @bpf.system_call("accept", "accept4")
     def on_accept(retval: int) -> None:
-        if retval < 0 or not tasks.wanted():
-            return
-        sk = socket_of(retval)
-        peer = accepted_from(sk)
-        sessions[sk] = Session(began=now(), ended=0, pid=pid(), comm=comm(), call=ACCEPT, peer=peer)
+        if retval >= 0 and tasks.wanted():
+            sk = socket_of(retval)
+            sessions.under_way[sk] = Session(call=ACCEPT, peer=accepted_from(sk))
 
     @bpf.function("sock_close")
     def on_close(filp: KernelObject) -> None:
-        sk = cast("struct socket", filp.private_data).sk
-        session = sessions.get(sk)
-        if session is not None:
-            session.ended = now()
-            ended.emit(session)
-            del sessions[sk]
+        sessions.end(cast("struct socket", filp.private_data).sk)
 
     return bpf
 
@@ -71,7 +62,6 @@ TOOL = EventTool(
     options=TaskOptions,
     build=build,
     drop_labels={"sessions": "sessions under way", "ended": "sessions"},
-    records=events_of("ended", "began", "ended"),
     record=Session,
     columns=(
         Column("PID", 7),

@@ -8,11 +8,11 @@ Overhead: two probes for each listen(2).
 
 from __future__ import annotations
 
-from pyebpf import BPF, char, comm, field, now, pid, s32, u32
+from pyebpf import BPF, char, field, s32, u32
 from pyebpf.endpoints import SocketAddress  # noqa: TC001 - the layout of the record needs it
 from pyebpf.programs._sockets import address_of, bound_to, port_of, socket_of
 from pyebpf.tasks import Call, CallFilter
-from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, events_of, flag, result_column
+from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, flag, result_column
 
 
 class Listen(Call):
@@ -42,37 +42,11 @@ def build(options: Options) -> BPF:
         if not calls.wanted(retval):
             return
         sk = socket_of(fd)
-        common = sk.__sk_common
-        listens.emit(
-            Listen(
-                time=now(),
-                pid=pid(),
-                result=retval,
-                comm=comm(),
-                on=bound_to(sk),
-                protocol=common.skc_prot.name,
-                backlog=backlog,
-                limit=sk.sk_max_ack_backlog,
-                netns=common.skc_net.net.ns.inum,
-            )
-        )
+        protocol, netns = sk.__sk_common.skc_prot.name, sk.__sk_common.skc_net.net.ns.inum
+        limit, on = sk.sk_max_ack_backlog, bound_to(sk)
+        listens.emit(Listen(result=retval, on=on, protocol=protocol, backlog=backlog, limit=limit, netns=netns))
 
     return bpf
-
-
-def columns(options: Options) -> tuple[Column, ...]:
-    """The book's columns, and the result."""
-    return (
-        Column("PID", 7),
-        Column("COMM", 16),
-        Column("NETNS", 10, printed=options.show_netns),
-        Column("PROTO", 11, key="protocol", cut=False),
-        Column("BACKLOG", 7, ">"),
-        Column("LIMIT", printed=False),
-        Column("PORT", 5, ">", key=port_of("on"), field="port", type="int | None"),
-        Column("ADDR", 15, key=address_of("on"), cut=False, field="address", type="str | None"),
-        result_column(),
-    )
 
 
 TOOL = EventTool(
@@ -83,9 +57,18 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"listens": "calls"},
-    records=events_of("listens", "time"),
     record=Listen,
-    columns=columns,
+    columns=(
+        Column("PID", 7),
+        Column("COMM", 16),
+        Column("NETNS", 10, printed="show_netns"),
+        Column("PROTO", 11, key="protocol", cut=False),
+        Column("BACKLOG", 7, ">"),
+        Column("LIMIT", printed=False),
+        Column("PORT", 5, ">", key=port_of("on"), field="port", type="int | None"),
+        Column("ADDR", 15, key=address_of("on"), cut=False, field="address", type="str | None"),
+        result_column(),
+    ),
     examples=(
         Example("solisten", "every listen(2) on the machine"),
         Example("solisten -x", "only those that failed"),

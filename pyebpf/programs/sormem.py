@@ -15,7 +15,7 @@ from pyebpf import BPF, KernelObject, Struct, char, field, now, s32, s64, u16, u
 from pyebpf.endpoints import Endpoints, endpoints, with_port
 from pyebpf.filters import TaskFilter
 from pyebpf.programs._sockets import is_ip
-from pyebpf.tool import Column, EventLines, Example, Histogram, SummaryTool, TaskOptions, ends_columns, events_of
+from pyebpf.tool import Column, EventLines, Example, Histogram, SummaryTool, TaskOptions, ends_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,9 +126,7 @@ TOOL = SummaryTool(
     drop_labels={"overflows": "overflows"},
     snapshot=snapshot,
     lines=EventLines(
-        records=events_of("overflows", "time"),
         record=Overflow,
-        time="time",
         sentence=sentence,
         columns=(
             Column("TIME", 8),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pyebpf import BPF, Struct, char, comm, errno_name, field, now, pid, ptr, s32, tid, u32, u64, user_string
 from pyebpf.filters import TaskFilter
-from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, events_of, failures_option, flag
+from pyebpf.tool import Column, EventTool, Example, TaskOptions, dataclass, failures_option, flag
 
 AT_FDCWD = -100
 #: The calls: as tracepoints have them, and as everybody else does.
@@ -100,20 +100,6 @@ def build(options: Options) -> BPF:
     return bpf
 
 
-def columns(options: Options) -> tuple[Column, ...]:
-    """The book's columns; -s prints one more."""
-    return (
-        Column("PID", 7),
-        Column("TID", printed=False),
-        Column("COMM", 16),
-        Column("FD", 4, ">", key=lambda call: -1 if call.error else 0, field=None),
-        Column("ERR", 3, ">", key=lambda call: -call.result, field="error", value="error", type="str | None"),
-        Column("SYSCALL", 10, printed=options.sysname),
-        Column("DIRECTORY", key="directory_fd", printed=False),
-        Column("PATH"),
-    )
-
-
 TOOL = EventTool(
     name="statsnoop",
     doc=__doc__,
@@ -122,10 +108,17 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"stats": "calls"},
-    records=events_of("stats", "time"),
     record=Stat,
-    time="time",
-    columns=columns,
+    columns=(
+        Column("PID", 7),
+        Column("TID", printed=False),
+        Column("COMM", 16),
+        Column("FD", 4, ">", key=lambda call: -1 if call.error else 0, field=None),
+        Column("ERR", 3, ">", key=lambda call: -call.result, field="error", value="error", type="str | None"),
+        Column("SYSCALL", 10, printed="sysname"),
+        Column("DIRECTORY", key="directory_fd", printed=False),
+        Column("PATH"),
+    ),
     examples=(
         Example("statsnoop", "every call on the machine"),
         Example("statsnoop -x", "only those that failed"),

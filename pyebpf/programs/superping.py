@@ -9,7 +9,7 @@ Overhead: one probe and a check of the protocol for each packet that the machine
 from __future__ import annotations
 
 from pyebpf import BPF, KernelObject, Struct, cast, now, u16, u64
-from pyebpf.tool import Column, EventTool, Example, dataclass, events_of, option
+from pyebpf.tool import Column, EventTool, Example, dataclass, option
 
 #: include/uapi/linux/in.h, icmp.h, icmpv6.h
 IPPROTO_ICMP, IPPROTO_ICMPV6 = 1, 58
@@ -103,10 +103,8 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"pending": "requests under way", "replies": "replies"},
-    records=events_of("replies", "time"),
     sentence=sentence,
     record=Reply,
-    time="time",
     columns=(
         Column("PING", key=lambda reply: f"IPv{reply.version}", field="ip_version", value="version", type="int"),
         Column("ID"),

@@ -8,13 +8,13 @@ Overhead: nothing for data; a probe for each accept(2) and a record for each con
 
 from __future__ import annotations
 
-from pyebpf import BPF, comm, now, pid, u32
+from pyebpf import BPF, u32
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_TCP
 from pyebpf.tasks import TaskEvent
-from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns, events_of
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns
 
 
 class Accept(TaskEvent):
@@ -45,7 +45,7 @@ def build(options: ConnectionOptions) -> BPF:
             return
         listener = socket_of(fd)
         backlog, limit = listener.sk_ack_backlog, listener.sk_max_ack_backlog
-        accepts.emit(Accept(time=now(), pid=pid(), comm=comm(), backlog=backlog, limit=limit, ends=ends))
+        accepts.emit(Accept(backlog=backlog, limit=limit, ends=ends))
 
     return bpf
 
@@ -58,7 +58,6 @@ TOOL = EventTool(
     options=ConnectionOptions,
     build=build,
     drop_labels={"accepts": "connections"},
-    records=events_of("accepts", "time"),
     record=Accept,
     columns=(
         Column("TIME", 8),

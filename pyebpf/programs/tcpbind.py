@@ -9,12 +9,12 @@ Overhead: two probes for each bind(2) of any socket.
 
 from __future__ import annotations
 
-from pyebpf import BPF, comm, now, pid, u16
+from pyebpf import BPF, u16
 from pyebpf.endpoints import SocketAddress, endpoints, sockaddr
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_MPTCP, IPPROTO_TCP
 from pyebpf.tasks import Call, CallFilter
-from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, events_of, ports_option, result_column
+from pyebpf.tool import CallOptions, Column, EventTool, Example, dataclass, ports_option, result_column
 
 
 class Bind(Call):
@@ -49,9 +49,8 @@ def build(options: Options) -> BPF:
             ends = endpoints(sk)
             local.family = ends.family
             local.high, local.low, local.port = ends.local_high, ends.local_low, ends.local_port
-        if options.local_ports and local.port not in options.local_ports:
-            return
-        binds.emit(Bind(time=now(), pid=pid(), result=retval, comm=comm(), asked=asked, local=local))
+        if not options.local_ports or local.port in options.local_ports:
+            binds.emit(Bind(result=retval, asked=asked, local=local))
 
     return bpf
 
@@ -63,7 +62,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"binds": "calls"},
-    records=events_of("binds", "time"),
     record=Bind,
     columns=(
         Column("PID", 7),

@@ -43,10 +43,7 @@ def build(options: Options) -> BPF:
         percent = bpf.linear_hist(0, 100, 10, key=Buffers, unit="percent", name="fill")
 
     def measure(sk: KernelObject, buffer: int, held: int, size: int) -> None:
-        if not tasks.wanted():
-            return
-        ends = endpoints(sk)
-        if not sockets.wanted(ends):
+        if not tasks.wanted() or not sockets.wanted(ends := endpoints(sk)):
             return
         key = Buffers(port=min(ends.local_port, ends.remote_port), buffer=buffer)
         if options.sizes:

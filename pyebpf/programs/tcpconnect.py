@@ -9,7 +9,7 @@ Overhead: nothing for data; one or two map operations for each connection that i
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, Struct, TcpState, cast, comm, helpers, now, pid, u32, u64, uid
+from pyebpf import BPF, KernelObject, Struct, TcpState, cast, helpers, u32, u64, uid
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._tcp import IPPROTO_TCP
@@ -23,7 +23,6 @@ from pyebpf.tool import (
     counts_of,
     dataclass,
     ends_columns,
-    events_of,
     flag,
 )
 
@@ -102,7 +101,7 @@ def build(options: Options) -> BPF:
         if newstate == TcpState.SYN_SENT:
             if tasks.wanted():
                 user = uid() if options.print_uid else 0
-                attempts[Opened(address=u64(sk))] = Attempt(time=now(), pid=pid(), comm=comm(), uid=user)
+                attempts[Opened(address=u64(sk))] = Attempt(uid=user)
                 opening[helpers.get_current_pid_tgid()] = u64(sk)
         elif oldstate == TcpState.SYN_SENT:
             # Without a port to connect from, no SYN was sent.
@@ -162,7 +161,6 @@ TOOL = EventTool(
         "connects": "connections",
         "counts": "connections of further addresses",
     },
-    records=events_of("connects", "time"),
     record=Connect,
     columns=columns,
     modes={"counts": SummaryMode(snapshot=counts_of("counts"), record=Pair, columns=count_columns)},

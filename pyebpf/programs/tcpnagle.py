@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf import BPF, KernelObject, Struct, now, u32, u64
+from pyebpf import BPF, KernelObject, Struct, now, u32
 from pyebpf.endpoints import endpoints
 from pyebpf.filters import SocketFilter
 from pyebpf.in_flight import InFlight, LatencyHistogram
@@ -75,7 +75,7 @@ def build(options: Options) -> BPF:
         held = u32(retval & 0xFF)
         attempts[Attempts(flags=nonagle, held=held)].add()
         if held:
-            waiting.began.add(u64(sk), now())
+            waiting.began.add(sk, now())
         else:
             blocked.add(waiting.end(sk))
 

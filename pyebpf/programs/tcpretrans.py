@@ -13,7 +13,7 @@ from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, pid, u8, u
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import joined_ends_columns, state_name
-from pyebpf.tool import Column, EventTool, Example, SocketOptions, SummaryMode, counts_of, dataclass, events_of, flag
+from pyebpf.tool import Column, EventTool, Example, SocketOptions, SummaryMode, counts_of, dataclass, flag
 
 #: include/net/inet_connection_sock.h: the timer that is due, until a tail loss probe was sent.
 ICSK_TIME_LOSS_PROBE = 5
@@ -90,7 +90,7 @@ def build(options: Options) -> BPF:
 
         @bpf.call("tcp_send_loss_probe")
         def on_probe_sent(sk: KernelObject) -> None:
-            before = probes.pop(u64(sk), 0)
+            before = probes.pop(sk, 0)
             tcp = cast("struct tcp_sock", sk)
             if before and tcp.tlp_high_seq != 0 and tcp.packets_out >= before:
                 report(sk, sk.__sk_common.skc_state, "L")
@@ -106,7 +106,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"retransmits": "retransmits", "counts": "retransmits of further flows", "probes": "tail loss probes"},
-    records=events_of("retransmits", "time"),
     record=Retransmit,
     columns=(
         Column("TIME", 8),

@@ -10,7 +10,7 @@ Overhead: one map operation and one record for each change of state; nothing for
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, TcpState, comm, now, pid, u8, u64
+from pyebpf import BPF, KernelObject, TcpState, now, u8, u64
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter
 from pyebpf.programs._tcp import IPPROTO_TCP, state_name
@@ -23,7 +23,6 @@ from pyebpf.tool import (
     dataclass,
     elapsed_column,
     ends_columns,
-    events_of,
     flag,
 )
 
@@ -75,25 +74,14 @@ def build(options: Options) -> BPF:
         if sk.sk_protocol != IPPROTO_TCP:
             return
         time = now()
-        before = since.get(u64(sk), 0)
+        before = since.get(sk, 0)
         if newstate == TcpState.CLOSE:
             del since[sk]
         else:
             since[sk] = time
         ends = endpoints(sk)
         if sockets.wanted(ends):
-            changes.emit(
-                Change(
-                    time=time,
-                    pid=pid(),
-                    comm=comm(),
-                    old=oldstate,
-                    new=newstate,
-                    since=before,
-                    socket=u64(sk),
-                    ends=ends,
-                )
-            )
+            changes.emit(Change(time=time, old=oldstate, new=newstate, since=before, socket=u64(sk), ends=ends))
 
     return bpf
 
@@ -128,7 +116,6 @@ TOOL = EventTool(
     options=Options,
     build=build,
     drop_labels={"since": "sockets", "changes": "changes"},
-    records=events_of("changes", "time"),
     record=Change,
     columns=columns,
     examples=(

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pyebpf import BPF, KernelObject, Struct, cast, char, field, now, u32, u64
 from pyebpf.endpoints import AF_INET, AF_INET6, Endpoints, endpoints
 from pyebpf.programs._tcp import local_end, remote_end
-from pyebpf.tool import Column, EventLines, Example, SummaryTool, VersionOptions, ends_columns, events_of, histograms_of
+from pyebpf.tool import Column, EventLines, Example, SummaryTool, VersionOptions, ends_columns, histograms_of
 
 ETH_P_IP = 0x0800
 #: An IPv4 address as IPv6 addresses stand for it, in the lower half.
@@ -106,7 +106,6 @@ TOOL = SummaryTool(
     drop_labels={"backlog": "handshakes at other limits", "drops": "drops"},
     snapshot=histograms_of("backlog", by_key=True),
     lines=EventLines(
-        records=events_of("drops", "time"),
         record=Drop,
         columns=(
             Column("TIME", 8),

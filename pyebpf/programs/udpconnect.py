@@ -9,13 +9,13 @@ Overhead: two probes for each connect(2) of any socket, nothing for packets.
 
 from __future__ import annotations
 
-from pyebpf import BPF, TcpState, comm, now, pid
+from pyebpf import BPF, TcpState
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_UDP
 from pyebpf.tasks import TaskEvent
-from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, events_of
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example
 
 
 class Connect(TaskEvent):
@@ -40,7 +40,7 @@ def build(options: ConnectionOptions) -> BPF:
         if sk.__sk_common.skc_state == TcpState.ESTABLISHED:
             ends = endpoints(sk)
             if sockets.wanted(ends):
-                connects.emit(Connect(time=now(), pid=pid(), comm=comm(), ends=ends))
+                connects.emit(Connect(ends=ends))
 
     return bpf
 
@@ -53,7 +53,6 @@ TOOL = EventTool(
     options=ConnectionOptions,
     build=build,
     drop_labels={"connects": "connections"},
-    records=events_of("connects", "time"),
     record=Connect,
     columns=(
         Column("TIME", 8),

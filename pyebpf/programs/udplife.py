@@ -9,14 +9,14 @@ Overhead: one or two map operations for each call that sends or receives over UD
 
 from __future__ import annotations
 
-from pyebpf import BPF, KernelObject, TcpState, comm, now, pid, u64
+from pyebpf import BPF, KernelObject, TcpState, u64
 from pyebpf.endpoints import Endpoints, endpoints
 from pyebpf.filters import SocketFilter, TaskFilter
 from pyebpf.programs._sockets import is_ip, socket_of
 from pyebpf.programs._tcp import IPPROTO_UDP
 from pyebpf.programs._transfers import Transfers
-from pyebpf.tasks import Lifespan
-from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns, events_of, lifespan_column
+from pyebpf.tasks import Lifespan, Lifespans
+from pyebpf.tool import Column, ConnectionOptions, EventTool, Example, ends_columns, lifespan_column
 
 
 class Connection(Lifespan):
@@ -30,15 +30,8 @@ class Connection(Lifespan):
 def build(options: ConnectionOptions) -> BPF:
     """The probes and maps; nothing is loaded yet."""
     bpf, tasks, sockets = Transfers(IPPROTO_UDP), TaskFilter(options), SocketFilter(options)
-    open_ones = bpf.hash(key=u64, value=Connection, size=65_536, name="open_ones")
-    connections = bpf.ringbuf(Connection, name="connections")
-
-    def end(sk: KernelObject) -> None:
-        entry = open_ones.get(u64(sk))
-        if entry is not None:
-            entry.ended = now()
-            connections.emit(entry)
-            del open_ones[sk]
+    connections = Lifespans(bpf, Connection, name="open_ones", ended="connections")
+    open_ones = connections.under_way
 
     @bpf.system_call("connect")
     def on_connect(fd: int, retval: int) -> None:
@@ -47,21 +40,21 @@ def build(options: ConnectionOptions) -> BPF:
         sk = socket_of(fd)
         if sk.sk_protocol != IPPROTO_UDP or not is_ip(sk.__sk_common.skc_family):
             return
-        end(sk)
+        connections.end(sk)
         # Else the call has ended a connection, with an address of the family AF_UNSPEC.
         if sk.__sk_common.skc_state != TcpState.ESTABLISHED or not tasks.wanted():
             return
         ends = endpoints(sk)
         if sockets.wanted(ends):
-            open_ones[u64(sk)] = Connection(began=now(), ended=0, sent=0, received=0, pid=pid(), comm=comm(), ends=ends)
+            open_ones[sk] = Connection(sent=0, received=0, ends=ends)
 
     def on_sent(sk: KernelObject, size: int) -> None:
-        entry = open_ones.get(u64(sk))
+        entry = open_ones.get(sk)
         if entry is not None:
             entry.sent += size
 
     def on_received(sk: KernelObject, size: int) -> None:
-        entry = open_ones.get(u64(sk))
+        entry = open_ones.get(sk)
         if entry is not None:
             entry.received += size
 
@@ -70,11 +63,11 @@ def build(options: ConnectionOptions) -> BPF:
     # Called through pointers when the last descriptor is closed, in all kernels; the destructors have changed.
     @bpf.function("udp_destroy_sock")
     def on_close(sk: KernelObject) -> None:
-        end(sk)
+        connections.end(sk)
 
     @bpf.function("udpv6_destroy_sock", optional=True)
     def on_close6(sk: KernelObject) -> None:
-        end(sk)
+        connections.end(sk)
 
     return bpf
 
@@ -86,7 +79,6 @@ TOOL = EventTool(
     options=ConnectionOptions,
     build=build,
     drop_labels={"open_ones": "connections under way", "connections": "connections"},
-    records=events_of("connections", "began", "ended"),
     # What a connection sends while the probes are attached one by one is not counted.
     reset=lambda bpf: bpf["open_ones"].clear(),
     record=Connection,

@@ -46,15 +46,18 @@ from pyebpf.output.columns import Column
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
 from pyebpf.output.stacks import SLOT, Stack, StackPart
-from pyebpf.stop import Stop, events, events_of, last_time, monotonic_time
+from pyebpf.stop import Stop, events, events_of, monotonic_time
 from pyebpf.tool.columns import elapsed_column, ends_columns, lifespan_column, result_column
-from pyebpf.tool.modes import EventMode, SummaryMode
+from pyebpf.tool.modes import OF_ITS_RECORD, EventLines, EventMode, SummaryMode, read_as_declared
 from pyebpf.tool.options import (
+    ByDeviceOptions,
     CallOptions,
     ConnectionOptions,
     DeviceOptions,
+    LatencyOptions,
     NoOptions,
     SocketOptions,
+    TaskLatencyOptions,
     TaskOptions,
     VersionOptions,
     argument,
@@ -62,7 +65,6 @@ from pyebpf.tool.options import (
     cgroup_option,
     check_number,
     comm_option,
-    devices_option,
     failures_option,
     flag,
     interface_option,
@@ -99,6 +101,7 @@ __all__ = [
     "SLOT",
     "USER_STACK",
     "Bucket",
+    "ByDeviceOptions",
     "CallOptions",
     "Column",
     "ConnectionOptions",
@@ -110,6 +113,7 @@ __all__ = [
     "Events",
     "Example",
     "Histogram",
+    "LatencyOptions",
     "NoOptions",
     "Reader",
     "Record",
@@ -122,6 +126,7 @@ __all__ = [
     "Stop",
     "SummaryMode",
     "SummaryTool",
+    "TaskLatencyOptions",
     "TaskOptions",
     "Tool",
     "Tracer",
@@ -132,7 +137,6 @@ __all__ = [
     "comm_option",
     "counts_of",
     "dataclass",
-    "devices_option",
     "elapsed_column",
     "ends_columns",
     "events",
@@ -229,8 +233,9 @@ class Tool(Generic[P, Options, Built]):
         return (self.doc or "").strip().partition("\n")[0].rstrip(".")
 
     def columns_for(self, options: Options) -> Sequence[Column]:
-        """The columns that are printed with these options."""
-        return self.columns(options) if callable(self.columns) else self.columns
+        """The columns with these options."""
+        columns = self.columns(options) if callable(self.columns) else self.columns
+        return [column.with_options(options) for column in columns]
 
     def mode(self, options: Options) -> AnyTool:
         """The tool that runs with these options: this one, or the mode that one of them asks for."""
@@ -329,19 +334,21 @@ def _read_away(records: Callable[[Stop], Iterable[object]]) -> None:
 class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     """A tool that prints a line an event: `records` yields them, typed, from the attached tracer, until the stop.
 
-    `time` is the attribute of a record that has the event's time, nanoseconds of time.monotonic_ns() (`monotonic_time`
-    makes it of what a probe's now() gave), by default the last one that `events_of` was given; without it the time is
+    Without `records` they are those of the ring buffer of the class `record`, `events_of(record)`. `time` is the
+    attribute of a record that has the event's time, nanoseconds of time.monotonic_ns() (`monotonic_time` makes it of
+    what a probe's now() gave), by default the last one that `events_of` was given; without it the time is
     that of reading. A column TIME shows it, and CSV and JSON have it in any case. With `sentence` the text of a line is
     what it returns, below no heading and behind the column TIME if there is one; CSV and JSON have the columns.
     """
 
-    records: Callable[[Built, Options, Stop], Iterator[Yielded]]
+    record: type[Yielded] | None = None
+    records: Callable[[Built, Options, Stop], Iterator[Yielded]] = OF_ITS_RECORD
     time: str = ""
     sentence: Callable[[Yielded], str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "time", self.time or last_time(self.records))
+        read_as_declared(self)
 
     def forget(self, tracer: Built, options: Options) -> None:
         super().forget(tracer, options)
@@ -366,20 +373,6 @@ class EventTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
         With an option that asks for another mode it gives what that mode's `open` does.
         """
         return self.attached(args, kwargs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventLines(Generic[Built, Options, Yielded]):
-    """Lines that a summary tool prints as events happen, declared as an `EventTool`'s."""
-
-    records: Callable[[Built, Options, Stop], Iterator[Yielded]]
-    columns: Sequence[Column]
-    record: type | None = None
-    time: str = ""
-    sentence: Callable[[Yielded], str] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "time", self.time or last_time(self.records))
 
 
 @dataclass(frozen=True, kw_only=True)

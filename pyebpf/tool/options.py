@@ -154,11 +154,6 @@ def interface_option(help: str = "only this interface, also one that comes later
     return option("-i", "--interface", metavar="IFACE", help=help)
 
 
-def devices_option(help: str = "a histogram for each network device") -> Any:  # noqa: A002 - as above
-    """`--devices`, off by default."""
-    return flag("--devices", help=help)
-
-
 def milliseconds_option(help: str = "milliseconds instead of microseconds") -> Any:  # noqa: A002 - as above
     """`-m`, off by default."""
     return flag("-m", "--milliseconds", help=help)
@@ -239,6 +234,25 @@ class DeviceOptions:
 
     interface: str | None = interface_option()
     netns: str | None = netns_option()
+
+
+@dataclass(frozen=True)
+class ByDeviceOptions(DeviceOptions):
+    """The options of a `DeviceFilter`, and `--devices`, for the options of a tool of histograms to inherit."""
+
+    by_device: bool = flag("--devices", help="histograms for each network device")
+
+
+@dataclass(frozen=True)
+class LatencyOptions:
+    """The option of a `LatencyHistogram`, `-m`, for the options of a tool to inherit."""
+
+    milliseconds: bool = milliseconds_option()
+
+
+@dataclass(frozen=True)
+class TaskLatencyOptions(LatencyOptions, TaskOptions):
+    """The options of a `LatencyHistogram` and of a `TaskFilter`."""
 
 
 def time_unit(milliseconds: object) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from pyebpf.errors import InvalidValue, MalformedData, check_argument
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Self
 
     from construct import Construct
@@ -29,11 +29,32 @@ class FieldSpec:
 
     type: object
     default: object = MISSING
+    kw_only: bool = False
 
 
-def field(type: type[T], *, default: T = MISSING) -> T:  # noqa: A002 - reads as the declaration it is
-    """Declare a member of a Struct whose BPF type is not its annotation, such as a string."""
-    return FieldSpec(type, default)  # type: ignore[return-value]  # the class body holds it, instances hold a T
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """The default of a field that `default_factory` gives: a function, called for each record that is made."""
+
+    function: Callable[[], object]
+
+
+def field(
+    type: type[T],  # noqa: A002 - reads as the declaration it is
+    *,
+    default: T = MISSING,
+    default_factory: Callable[[], T] | None = None,
+    kw_only: bool = False,
+) -> T:
+    """Declare a member of a Struct: its BPF type, where that is not its annotation, and what it is if it isn't given.
+
+    `default_factory` is called where a record is made, in a probe too: `field(u64, default_factory=now)` is the time of
+    the event. A `kw_only` field is given by name. Raises InvalidValue for two defaults.
+    """
+    if default_factory is not None and default is not MISSING:
+        raise InvalidValue("field(…) takes a default or a default_factory, not both")
+    given = default if default_factory is None else Factory(default_factory)
+    return FieldSpec(type, given, kw_only)  # type: ignore[return-value]  # the class body holds it, instances hold a T
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +65,7 @@ class Field:
     type: Type
     offset: int
     default: object = MISSING
+    kw_only: bool = False
 
     @property
     def required(self) -> bool:
@@ -54,7 +76,13 @@ class Field:
 class StructType(Type):
     """The layout of one Struct class: fields in order at C's natural alignment, `padding` where C leaves holes."""
 
-    def __init__(self, name: str, fields: Sequence[tuple[str, Type, object]], cls: type[Struct] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        fields: Sequence[tuple[str, Type, object]],
+        cls: type[Struct] | None = None,
+        kw_only: Collection[str] = (),
+    ) -> None:
         self.name = name
         self.c_name = f"struct {name}"
         self.cls = cls
@@ -66,7 +94,7 @@ class StructType(Type):
                 pieces.append(f"{start - offset}x")
                 holes.append((offset, start - offset))
             pieces.append(field_type.format)
-            placed.append(Field(field_name, field_type, start, default))
+            placed.append(Field(field_name, field_type, start, default, field_name in kw_only))
             offset, align = start + field_type.size, max(align, field_type.align)
         self.size = -(-offset // align) * align
         if self.size > offset:
@@ -77,13 +105,15 @@ class StructType(Type):
         self.count = sum(f.type.count for f in placed)
         self.fields = tuple(placed)
         self.by_name = {f.name: f for f in placed}
+        #: Those that a constructor takes by position, in order.
+        self.positional = tuple(f for f in placed if not f.kw_only) if kw_only else self.fields
         #: Holes as (offset, size): the compiler writes zeros there.
         self.padding = tuple(holes)
 
     def as_key(self) -> Type:
         fields = [(f.name, f.type.as_key(), f.default) for f in self.fields]
         same = all(new is f.type for (_, new, _), f in zip(fields, self.fields, strict=True))
-        return self if same else StructType(self.name, fields, self.cls)
+        return self if same else StructType(self.name, fields, self.cls, [f.name for f in self.fields if f.kw_only])
 
     def values(self, record: object) -> Sequence[object]:
         """The values of a record's fields, in order."""
@@ -91,7 +121,11 @@ class StructType(Type):
 
     def make(self, values: Iterator[object]) -> object:
         """A record of these values."""
-        return list(values) if self.cls is None else self.cls(*values)
+        if self.cls is None:
+            return list(values)
+        if self.positional is self.fields:
+            return self.cls(*values)
+        return self.cls(**{f.name: value for f, value in zip(self.fields, values, strict=True)})
 
     def assemble(self, plain: Iterator[object]) -> object:
         return self.make(f.type.assemble(plain) for f in self.fields)
@@ -158,23 +192,27 @@ class Struct(metaclass=_StructClass):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.layout = StructType(cls.__name__, list(_declared(cls)), cls)
-        cls.__match_args__ = tuple(f.name for f in cls.layout.fields)  # type: ignore[attr-defined,misc]  # what `match` reads
+        declared = list(_declared(cls))
+        kw_only = [name for name, _, _, kw_only in declared if kw_only]
+        cls.layout = StructType(cls.__name__, [each[:3] for each in declared], cls, kw_only)
+        cls.__match_args__ = tuple(f.name for f in cls.layout.positional)  # type: ignore[attr-defined,misc]  # what `match` reads
         if _GIVEN not in cls.__dict__:
             for f in cls.layout.fields:
                 if f.name in cls.__dict__:
                     delattr(cls, f.name)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        fields = self.layout.fields
-        if len(args) > len(fields):
-            msg = f"{self.layout.name} has {len(fields)} fields, {len(args)} values were given"
-            raise InvalidValue(msg)
-        for f, value in zip(fields, args, strict=False):
+        fields, positional = self.layout.fields, self.layout.positional
+        if len(args) > len(positional):
+            raise InvalidValue(too_many(self.layout, len(args)))
+        for f, value in zip(positional, args, strict=False):
             object.__setattr__(self, f.name, value)
-        for f in fields[len(args) :]:
+        rest = fields[len(args) :] if positional is fields else [f for f in fields if f not in positional[: len(args)]]
+        for f in rest:
             if f.name in kwargs:
                 object.__setattr__(self, f.name, kwargs.pop(f.name))
+            elif isinstance(f.default, Factory):
+                object.__setattr__(self, f.name, f.default.function())
             elif f.required:
                 unknown = [name for name in kwargs if all(name != each.name for each in fields)]
                 msg = f"{self.layout.name} needs a value for {f.name}"
@@ -215,6 +253,12 @@ class Struct(metaclass=_StructClass):
 
     def __repr__(self) -> str:
         return f"{self.layout.name}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in self.layout.fields)})"
+
+
+def too_many(layout: StructType, count: int) -> str:
+    """The error of `count` values by position."""
+    some = "" if layout.positional == layout.fields else " that are given by position"
+    return f"{layout.name} has {len(layout.positional)} fields{some}, {count} values were given"
 
 
 def _content(record: Struct) -> tuple[object, ...]:
@@ -261,16 +305,16 @@ def type_of(declared: object) -> Type | None:
     return None
 
 
-def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object]]:
+def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object, bool]]:
     for base in reversed(cls.__mro__):
         if base is Struct or not issubclass(base, Struct):
             continue
         for name, annotation in base.__annotations__.items():
             given = base.__dict__.get(_GIVEN, base.__dict__).get(name, MISSING)
             if isinstance(given, FieldSpec):
-                declared, default = given.type, given.default
+                declared, default, kw_only = given.type, given.default, given.kw_only
             else:
-                declared, default = _resolve(base, annotation), given
+                declared, default, kw_only = _resolve(base, annotation), given, False
             found = type_of(declared)
             if found is None:
                 msg = (
@@ -281,7 +325,7 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object]]:
             if name == "layout":
                 msg = f"{cls.__name__}.layout: a Struct's layout has that name; call the field layout_"
                 raise InvalidValue(msg)
-            yield name, found, default
+            yield name, found, default, kw_only
 
 
 def _resolve(cls: type, annotation: object) -> object:

@@ -38,6 +38,24 @@ class Options(EventOptions):
     counts: bool = flag("-c", "--counts", help="count, by process")
 
 
+def test_an_option_prints_a_column():
+    """The field that `printed` names; JSON and CSV have it in any case."""
+    tool = SummaryTool(
+        name="named",
+        doc="Named.",
+        tracing="opens",
+        options=Options,
+        build=Tracer,
+        snapshot=rows,
+        columns=(Column("NAME", 8), Column("COUNT", 6, printed="counts")),
+        record=Count,
+    )
+    for counts in (False, True):
+        columns = tool.columns_for(Options(counts=counts))
+        assert [column.printed for column in columns] == [True, counts]
+        assert [column.field_name() for column in columns] == ["name", "count"]
+
+
 def rows(_tracer, _options):
     return [Count(f"row{number}", number) for number in range(30)]
 

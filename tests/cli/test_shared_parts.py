@@ -138,11 +138,11 @@ def test_histograms_in_the_order_of_their_keys():
 
 def test_columns_of_results_and_times():
     """The error's name or a word for success; milliseconds; seconds since the first line of a run."""
-    failed, succeeded = Call(1, 7, -errno.ENOENT, "a"), Call(2, 7, 3, "a")
+    failed, succeeded = Call(-errno.ENOENT, time=1, pid=7, comm="a"), Call(3, time=2, pid=7, comm="a")
     row = Row([result_column()])
     assert [row.line(each) for each in (failed, succeeded)] == ["ENOENT", "Success"]
     assert [row.object(each)["error"] for each in (failed, succeeded)] == ["ENOENT", None]
-    assert Row([lifespan_column()]).line(Lifespan(1, 12_340_001, 7, "a")) == "12.34"
+    assert Row([lifespan_column()]).line(Lifespan(began=1, ended=12_340_001, pid=7, comm="a")) == "12.34"
     row = Row([elapsed_column("time")])
     assert [row.object(each)["elapsed_ns"] for each in (failed, succeeded)] == [0, 1]
     assert Row([elapsed_column("time")]).object(succeeded)["elapsed_ns"] == 0

@@ -7,11 +7,13 @@ import os
 import socket
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from pyebpf import BPF, Struct, pid, u64
 from pyebpf.in_flight import InFlight, LatencyHistogram
+from pyebpf.tasks import Lifespan, Lifespans
 from pyebpf.tool import dataclass
 from tests.support.command import running
 from tests.support.python import ROOT
@@ -57,6 +59,41 @@ def flight(request):
         yield bpf, things, ended
 
 
+class Closed(Lifespan):
+    """A thing that was begun, and closed."""
+
+    thing: u64
+
+
+def test_lifespans():
+    """What ended and was seen to begin is emitted, with its times and whose it is; the rest is still under way."""
+    bpf = BPF()
+    things = Lifespans(bpf, Closed, name="things", ended="closed")
+
+    @bpf.tracepoint("syscalls:sys_enter_lseek")
+    def on_start(offset: u64) -> None:
+        if pid() == ME and offset >= FIRST:
+            things.under_way[offset] = Closed(offset)
+
+    @bpf.tracepoint("syscalls:sys_enter_close")
+    def on_end(fd: u64) -> None:
+        if pid() == ME and fd >= FIRST:
+            things.end(fd)
+
+    with bpf:
+        for number in (1, 2):
+            start(FIRST + number)
+        time.sleep(WAIT)
+        for number in (2, 3):
+            end(FIRST + number)
+        (closed,) = bpf["closed"].poll(1)
+        assert [each.thing for each in bpf["things"].values()] == [FIRST + 1]
+    assert (closed.thing, closed.pid) == (FIRST + 2, ME)
+    assert closed.comm == Path("/proc/self/comm").read_text().strip()
+    assert closed.lifespan >= WAIT * 1e9
+    assert closed.ended <= time.monotonic_ns()
+
+
 @dataclass(frozen=True)
 class Unit:
     """The options of a histogram of times."""
@@ -83,7 +120,8 @@ def test_histograms_of_times():
             for histogram in times.values():
                 histogram.add(fd * 1000)
             own.add(things.end(u64(fd)))
-            keyed.histogram[u64(fd)].add(fd * 1000 // keyed.factor)
+            keyed.add(fd * 1000, u64(fd))
+            keyed.add(things.end(u64(fd)), u64(fd))
 
     with bpf:
         with suppress(OSError):

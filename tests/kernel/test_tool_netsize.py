@@ -124,4 +124,4 @@ def test_one_interface(quiet):
         assert {h.labels["size"]: h.total for h in one()} == {"send_bytes": PACKETS, "nic_send_bytes": PACKETS}
         assert other() == []
     with pytest.raises(InvalidValue, match=r"^--interface: 'eth0/1': an interface's name has 1 to 15 bytes"):
-        netsize.build(netsize.Options(interface="eth0/1"))
+        netsize.build(netsize.TOOL.options(interface="eth0/1"))

@@ -155,7 +155,7 @@ def test_one_name_means_one_thing():
 
 def test_the_key_of_a_histogram_calls_a_threads_name_comm():
     """As the fields of events do."""
-    for name in ("so1stbyte", "soconnlat", "socksize"):
+    for name in ("soconnlat", "socksize", "bitesize"):
         names = sys.modules[f"pyebpf.programs.{name}"].Key.__match_args__
         assert "comm" in names
         assert "process" not in names

@@ -48,6 +48,30 @@ def test_fields_and_defaults_are_inherited():
     assert Plain.from_bytes(Plain(3, 4, "x").to_bytes()) == Plain(3, 4, "x")
 
 
+class Counted(Struct):
+    number: u32 = field(u32, default_factory=iter(range(100)).__next__, kw_only=True)
+    name: str = field(char[8])
+
+
+class Sized(Counted):
+    size: u64
+
+
+def test_fields_that_are_made_or_given_by_name():
+    """A factory is called for each record; what is given by name has no place among the positions, nor in `match`."""
+    first, second = Sized("a", 1), Sized("b", 2)
+    assert (first.number + 1, first.name, first.size) == (second.number, "a", 1)
+    assert Sized.from_bytes(Sized("a", 1, number=9).to_bytes()) == Sized("a", 1, number=9)
+    assert pickle.loads(pickle.dumps(second)) == second
+    match second:
+        case Sized(name, size):
+            assert (name, size) == ("b", 2)
+    with pytest.raises(InvalidValue, match=r"Sized has 2 fields that are given by position, 3 values were given"):
+        Sized(1, "a", 1)
+    with pytest.raises(InvalidValue, match="a default or a default_factory, not both"):
+        field(u32, default=1, default_factory=int)
+
+
 def test_records_are_copied_and_pickled():
     """As any plain object."""
     record = Named(1, 2, "three")

@@ -14,6 +14,7 @@ from pyebpf.builder.values.references import Reference, note_change
 from pyebpf.dataclass import replace
 from pyebpf.errors import closest, closest_or_all
 from pyebpf.types import CharArray, Struct, StructType
+from pyebpf.types.structs import too_many
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -146,11 +147,11 @@ class StructConstructor(Entity, NoPythonOperators):
 
     def call(self, p: ProgramBuilder, arguments: Sequence[object], keywords: Mapping[str, object]) -> RecordLiteral:
         check_constructor(p, self.type)
-        fields = self.type.fields
+        fields, positional = self.type.fields, self.type.positional
         name = self.type.name
-        if len(arguments) > len(fields):
-            p.fail(f"{name} has {len(fields)} fields, {len(arguments)} values were given")
-        values = dict(zip((field.name for field in fields), arguments, strict=False))
+        if len(arguments) > len(positional):
+            p.fail(too_many(self.type, len(arguments)))
+        values = dict(zip((field.name for field in positional), arguments, strict=False))
         for given, value in keywords.items():
             if given not in self.type.by_name:
                 p.fail(f"{name} has no field {given}{closest(given, self.type.by_name)}")

@@ -37,6 +37,7 @@ from pyebpf.dsl.translate.string_buffers import check_ascii
 from pyebpf.dsl.translate.tuples import described, is_built, is_run_time
 from pyebpf.dsl.unroll import Unrolled, unroll
 from pyebpf.types import U64, IntType, Struct
+from pyebpf.types.structs import Factory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.dsl.translate.frame import Frame
+    from pyebpf.types import StructType
 
 #: Functions of Python's that go over what they are given.
 _GO_OVER: tuple[object, ...] = (list, tuple, set, frozenset, dict, sorted, sum, min, max, any, all, enumerate, zip)
@@ -188,7 +190,8 @@ def _called(
     if isinstance(callee, type) and issubclass(callee, Struct):
         if statement:
             f.fail(f"{callee.__name__}(…) makes a record that is not used: emit it, store it, or give it a name")
-        return StructConstructor(callee).call(f.p, arguments, keywords)
+        made = _made(f, node, callee.layout, arguments, keywords)
+        return StructConstructor(callee).call(f.p, arguments, {**keywords, **made})
     if statement:
         if isinstance(callee, FunctionType) and asks_an_event(f, callee, arguments, keywords):
             return inline(f, callee, arguments, keywords)
@@ -235,6 +238,18 @@ def _called(
     if callee is builtins.next and isinstance(node.args[0], (ast.Name, ast.Attribute)):
         f.fail(Changing("next").message(""))
     return compile_time(f, callee, *arguments, **keywords)
+
+
+def _made(
+    f: Frame, node: ast.Call, layout: StructType, arguments: list[object], keywords: dict[str, object]
+) -> dict[str, object]:
+    """The fields of a new record that `default_factory` gives, called here."""
+    given = {each.name for each in layout.positional[: len(arguments)]} | keywords.keys()
+    return {
+        each.name: _called(f, node, each.default.function, [], {}, statement=False)
+        for each in layout.fields
+        if isinstance(each.default, Factory) and each.name not in given
+    }
 
 
 def _computes(f: Frame, callee: object, given: list[object]) -> bool:
