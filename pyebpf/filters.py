@@ -20,7 +20,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyebpf import InvalidValue, NotFound, comm, current_task, helpers, pid, tid, uid
+from pyebpf import InvalidValue, NotFound, comm, current_task, has_field, helpers, pid, tid, uid
 from pyebpf.tool.options import PID_MAX, U16_MAX, U32_MAX, check_number
 
 if TYPE_CHECKING:
@@ -133,6 +133,9 @@ class TaskFilter:
 
     def _is_in_cgroup(self) -> bool:
         # Levels count from the kernel's own root, which a container does not see.
+        if has_field("struct cgroup", "ancestor_ids"):  # before Linux 6.1; 5.10 has no helper in tracepoint programs
+            own = current_task().cgroups.dfl_cgrp
+            return any(level <= own.level and own.ancestor_ids[level] == self.cgroup for level in range(_DEEPEST))
         return any(helpers.get_current_ancestor_cgroup_id(level) == self.cgroup for level in range(_DEEPEST))
 
 

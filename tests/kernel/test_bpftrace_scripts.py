@@ -198,7 +198,7 @@ def test_arrays_and_loops_are_verified() -> None:
     text = output(
         "BEGIN { $a = (uint8[8])(uint64)0x0807060504030201; $n = (pid & 0) + 8; $sum = 0; "
         "for ($i : 0..$n) { $sum += $a[$i]; @x[$a] = $a; } print(($sum, $a[$n])); clear(@x); "
-        "$v = curtask.cpus_mask.bits; print($v[0] != 0); exit(); }"
+        "$v = curtask.mm.saved_auxv; print($v[0] != 0); exit(); }"
     )
     assert text == "(36, 0)\ntrue\n\n\n"
 

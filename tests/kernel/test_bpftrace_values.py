@@ -22,7 +22,7 @@ def test_a_type_is_known_by_its_bare_name() -> None:
 
 def test_variables_of_a_processor() -> None:
     """By its number, or of the one that the probe runs on."""
-    needs("variable:runqueues")
+    needs("variable:runqueues", "btf_variable:runqueues")
     script = """BEGIN {
         $here = percpu_kaddr("runqueues"); $by_number = percpu_kaddr("runqueues", cpu);
         printf("%d %d %d\\n", $here == $by_number, $here.cpu == cpu, percpu_kaddr("runqueues", 100000) == 0);

@@ -265,6 +265,7 @@ def test_a_function_of_the_kernel(way, folder):
 
 def test_calls_within_calls(timed_way, folder):
     """A system call's function calls another that the probe is at, too: the inner one returns first."""
+    needs("helper:get_func_ip@kprobe")
     bpf = BPF()
     calls = bpf.ringbuf(Call)
 

@@ -76,6 +76,7 @@ def test_what_reads_by_name_takes_the_declared_one():
 
 def test_a_module_with_such_names_is_pinned_and_reopened(unmounted_bpffs: Path):
     """Files of pins have the kernel's names."""
+    needs("attach:perf")
     path = f"{unmounted_bpffs}/names"
     with build() as bpf:
         bpf.pin(path)

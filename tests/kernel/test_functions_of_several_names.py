@@ -68,7 +68,7 @@ def test_funccount_counts_it_once_under_all_names_that_match(names: tuple[str, .
 
 def test_a_pattern_of_trampolines_leaves_out_what_btf_lacks(names: tuple[str, ...]) -> None:
     """BTF has __x64_sys_getpgid, and of gettid's names another."""
-    needs("attach:fentry")
+    needs("attach:fentry", "helper:get_func_ip@kprobe")
     unless("__x64_sys_gettid" in names and "__x64_sys_getpgid" in matching("__x64_sys_get*"), "BTF of one name")
     bpf = BPF()
     calls = bpf.hash(key=u64, value=u64)

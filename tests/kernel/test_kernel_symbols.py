@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from pyebpf import BPF, CompileError, NotFound, VerifierError, ksym, pid, s64, u32, u64
-from pyebpf.btf import Kind
-from pyebpf.runtime.host import kernel_btf
 from pyebpf.target import Recorder
-from tests.support.needs import lacks, needs, unless
+from tests.support.needs import lacks, needs
 
 
 def told(make, size=4):
@@ -23,11 +21,6 @@ def told(make, size=4):
     with bpf:
         program.run()
         return list(out.values())
-
-
-def described(name):
-    """Whether the kernel's BTF has a variable."""
-    return bool(kernel_btf().find(name, (Kind.VAR,)))
 
 
 def listed(name):
@@ -112,7 +105,7 @@ def test_a_variable_reads_as_the_type_that_is_given():
 
 def test_a_variable_of_each_processor_is_this_one():
     """Read as BTF has it: a struct, by its members."""
-    needs("variable:runqueues")
+    needs("variable:runqueues", "btf_variable:runqueues")
 
     def make(bpf, out):
         @bpf.raw_tracepoint("sched_process_exit")
@@ -136,6 +129,7 @@ def test_a_variable_of_each_processor_is_this_one():
 def test_a_kernel_that_keeps_no_addresses_of_variables_says_so():
     """In one line, with the configuration that it lacks."""
     lacks("variable:runqueues")
+    needs("btf_variable:runqueues")
     bpf = BPF()
     out = bpf.array(value=s64, name="out")
 
@@ -151,7 +145,7 @@ def test_a_kernel_that_keeps_no_addresses_of_variables_says_so():
 
 def test_a_variable_that_btf_lacks_is_an_address():
     """As in Debian's 5.10: it has no members, and a line says why."""
-    unless(not described("runqueues"), "btf:no-variables")
+    lacks("btf_variable:runqueues")
     bpf = BPF()
     out = bpf.array(value=s64, name="out")
 
@@ -165,7 +159,7 @@ def test_a_variable_that_btf_lacks_is_an_address():
 
 def test_what_was_asked_compiles_again_without_the_kernel():
     """The type of a variable, and that there is none, are facts like others."""
-    unless(described("runqueues"), "btf:variables")
+    needs("btf_variable:runqueues")
     from pyebpf.kernel.tracefs import Tracefs
     from pyebpf.runtime.host import host_target
 

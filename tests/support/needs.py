@@ -172,9 +172,17 @@ def _variable(name: str) -> bool:
         return any(line.split()[2] == name and line.split()[1] not in "tT" for line in lines)
 
 
+def _btf_variable(name: str) -> bool:
+    """Whether the kernel's BTF has a variable, which Debian's 5.10 lacks: only then it has a type."""
+    from pyebpf.btf import Kind
+
+    return bool(_btf().find(name, (Kind.VAR,)))
+
+
 PROBES: dict[str, Callable[[str], bool]] = {
     "arch": lambda name: platform.machine() == name,
     # A program that the test bed need not have, unlike a "command".
+    "btf_variable": _btf_variable,
     "browser": lambda name: shutil.which(name) is not None,
     "command": lambda name: shutil.which(name) is not None,
     "device": _device,
