@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tests.support.python import FORKED
 from tests.vm import kernels, plan, report, root as roots, shards
 from tests.vm.devices import DEVICES
 from tests.vm.initramfs import RESULTS, Task
@@ -277,6 +278,7 @@ def _environment(kernel: Kernel, extra: list[str], *, own_root: bool) -> dict[st
         "PYTHONUNBUFFERED": "1",
         "NO_COLOR": "1",
         "PYEBPF_VM": kernel.release,
+        FORKED: "1",
     }
     if own_root:  # as if it were installed there: whatever a test starts, too
         environment["PYTHONPATH"] = str(CHECKOUT)

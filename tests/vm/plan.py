@@ -7,6 +7,7 @@ devices=(…))` marks what a test asks for: a machine is started once, with all 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from tests.vm.devices import DEVICES
 from tests.vm.kernels import ARM64, ARM64_16K, FLAVOURED, FLAVOURS, SUITES
+from tests.vm.parts import Share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +34,7 @@ class Run:
     """A kernel and its share of the tests: a pytest `-m` expression, a limit in seconds for all and for one test.
 
     `thread` is how QEMU emulates its processors, `architecture` one of `tests.vm.platforms`. Where `whole` is given, of
-    files that it does not name only tests marked `every_kernel` are taken.
+    files and parts (`tests.vm.parts`) that it does not name only tests marked `every_kernel` are taken.
     """
 
     series: str
@@ -50,7 +52,12 @@ class Run:
             return True
         if "every_kernel" in wish.marks:
             return True
-        return not self.flavour and "any_kernel" not in wish.marks and (self.whole is None or wish.file in self.whole)
+        if self.flavour or "any_kernel" in wish.marks:
+            return False
+        return self.whole is None or _share(self.whole).has(wish.test)
+
+
+_share = functools.cache(Share)
 
 
 def _run(series: str, flavour: str, architecture: str = "amd64") -> Run:
@@ -92,12 +99,17 @@ Not 5.10: of three runs one ended in a lockup of both emulated processors.
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """One test's file and marks, and the modules and devices that it asks for."""
+    """One test, as pytest names it, its marks, and the modules and devices that it asks for."""
 
-    file: str
+    test: str
     marks: frozenset[str]
     modules: tuple[str, ...]
     devices: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """The file that it is in."""
+        return self.test.partition("::")[0]
 
 
 def collect(tests: Sequence[str]) -> list[Wishes]:
@@ -121,7 +133,7 @@ def collect(tests: Sequence[str]) -> list[Wishes]:
         )
         items = json.loads(plan.read_text()) if plan.exists() else []
     return [
-        Wishes(item["file"], frozenset(item["marks"]), tuple(item["modules"]), tuple(item["devices"])) for item in items
+        Wishes(item["test"], frozenset(item["marks"]), tuple(item["modules"]), tuple(item["devices"])) for item in items
     ]
 
 

@@ -4,7 +4,7 @@
 test that it begins and how it went, at the end pytest's exit status. `--resume` leaves out tests whose results FILE
 holds already, and adds to it. `--test-limit SECONDS` fails a test that takes longer. `--plan FILE`, with
 --collect-only, writes what tests ask of a machine (`tests.vm.plan`). With `--whole FILE,…` only tests of these files
-run, and those of others that are marked `every_kernel`.
+and parts of files (`tests.vm.parts`) run, and those of others that are marked `every_kernel`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.vm.parts import Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,13 +51,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what `--whole` does not name, and with `--resume` what has a result."""
     names = config.getoption("--whole")
-    whole = None if names is None else frozenset(names.split(","))
+    whole = None if names is None else Share(names.split(","))
     done = _results(config.getoption("--record")) if config.getoption("--resume") else set()
 
     def is_out(item: pytest.Item) -> bool:
         if item.nodeid in done:
             return True
-        return whole is not None and item.nodeid.partition("::")[0] not in whole and not _is_for_every_kernel(item)
+        return whole is not None and not whole.has(item.nodeid) and not _is_for_every_kernel(item)
 
     out = {item for item in items if is_out(item)}
     if out:
@@ -142,7 +144,7 @@ def _wishes(item: pytest.Item) -> dict[str, Any]:
         modules += mark.kwargs.get("modules", ())
         devices += mark.kwargs.get("devices", ())
     marks = sorted({mark.name for mark in item.iter_markers()})
-    return {"file": item.nodeid.partition("::")[0], "marks": marks, "modules": modules, "devices": devices}
+    return {"test": item.nodeid, "marks": marks, "modules": modules, "devices": devices}
 
 
 class _Limit:

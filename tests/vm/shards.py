@@ -7,6 +7,7 @@ the commit decides, chooses among the tools and among the others: runs of the sa
 no run longer, and each file meets every kernel in time. One of the flavours has its turn as well.
 
 Files are weighed by what their tests took in a machine: `python -m tests.vm.shards RESULTS/*/record` writes that down.
+Of those that take longer than PART seconds the parts are dealt (`tests.vm.parts`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import json
 import subprocess
 from collections import Counter, defaultdict
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.vm import report
 from tests.vm.kernels import FLAVOURED, FLAVOURS
+from tests.vm.parts import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +39,7 @@ RECENT = 20  # commits that are looked at
 RECENT_SECONDS = 40.0  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
 TOOLS = 300.0  # seconds of tools' files that one run deals
 REST = 100.0  # of other files
+PART = 50.0  # the most that a part of a file takes, or a single test
 
 _TOOL = "test_tool_"
 #: Kernels with all that tools attach to, so that their exact tests count something. Plain ones that every apt reaches.
@@ -63,18 +67,19 @@ def deal(
     *,
     seen: frozenset[str] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
-    """By kernel the files all of whose tests it runs; `changed` are for all, the newest first, while there is room.
+    """By kernel the files and parts whose tests it runs; `changed` are for all, the newest first, while there is room.
 
     Files of tools that are in `seen` are dealt as others are. What is marked `every_kernel` each runs anyway, and does
     not count.
     """
     seconds = weights(wishes)
+    changed = [part for file in changed for part in sorted(seconds) if _file(part) == file]
     everywhere = _while_there_is_room(changed, seconds, RECENT_SECONDS)
     shares = {name: list(everywhere) for name in names}
     load = dict.fromkeys(names, 0.0)
     others = sorted(seconds.keys() - set(everywhere), key=lambda file: _number(f"{key} {file}"))
     newest_first = dict.fromkeys([*(file for file in changed if file in others), *others])
-    unseen = [file for file in newest_first if _TOOL in file and file not in seen]
+    unseen = [file for file in newest_first if _TOOL in file and _file(file) not in seen]
     tools = _while_there_is_room(unseen, seconds, TOOLS)
     rest = _while_there_is_room([file for file in others if file not in unseen], seconds, REST)
     for kernels, files in ((_OF_TOOLS, tools), (None, rest)):
@@ -87,10 +92,20 @@ def deal(
 
 
 def weights(wishes: Sequence[Wishes]) -> dict[str, float]:
-    """The seconds of each file's tests, but for those that each machine runs, or none."""
+    """The seconds of each part's tests, but for those that each machine runs, or none."""
     by_file = _written()
-    tests = Counter(wish.file for wish in wishes if not wish.marks & {"any_kernel", "every_kernel"})
-    return {file: count * by_file.get(Path(file).stem, UNMEASURED) for file, count in tests.items()}
+    tests = [wish for wish in wishes if not wish.marks & {"any_kernel", "every_kernel"}]
+    a_test = {file: by_file.get(Path(file).stem, UNMEASURED) for file in {wish.file for wish in tests}}
+    counts = Counter(wish.file for wish in tests)
+    found: dict[str, float] = defaultdict(float)
+    for wish in tests:
+        parts = max(1, ceil(counts[wish.file] * a_test[wish.file] / PART))
+        found[part_of(wish.test, parts)] += a_test[wish.file]
+    return dict(found)
+
+
+def _file(part: str) -> str:
+    return part.partition("@")[0]
 
 
 def _written() -> dict[str, float]:

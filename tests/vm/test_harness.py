@@ -211,7 +211,7 @@ def test_what_tests_ask_of_a_machine_is_known_before_it_boots(tmp_path):
     items = json.loads((tmp_path / "plan").read_text())
     assert len(items) == 11
     assert items[-1] == {
-        "file": "test_it.py",
+        "test": "test_it.py::test_slow",
         "marks": ["any_kernel", "machine"],
         "modules": ["sch_fq", "veth"],
         "devices": ["nvme"],

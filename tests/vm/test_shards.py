@@ -23,11 +23,13 @@ def _a_second_a_test(monkeypatch, tmp_path):
     monkeypatch.setattr(shards, "UNMEASURED", 1)
     monkeypatch.setattr(shards, "TOOLS", 10_000)
     monkeypatch.setattr(shards, "REST", 10_000)
+    monkeypatch.setattr(shards, "PART", 10_000)
 
 
 def wishes(files):
     """As many tests as the dictionary says, by file; and one that each kernel runs, and one that none has to."""
-    made = [Wishes(file, frozenset(), (), ()) for file, count in files.items() for _ in range(count)]
+    names = [f"{file}::test_{number}" for file, count in files.items() for number in range(count)]
+    made = [Wishes(name, frozenset(), (), ()) for name in names]
     every = Wishes(f"{FOLDER}/test_link.py", frozenset({"every_kernel"}), (), ())
     return [*made, every, Wishes(f"{FOLDER}/test_pure.py", frozenset({"any_kernel"}), (), ())]
 
@@ -64,6 +66,22 @@ def test_the_rest_is_bounded(monkeypatch):
         assert {*changed} <= dealt
         met |= dealt
     assert met == made.keys() | tools.keys()
+
+
+def test_a_file_that_takes_long_is_dealt_in_parts(monkeypatch):
+    """Each of its tests is in one of them; no part takes much longer than others; who has a part runs its tests."""
+    monkeypatch.setattr(shards, "PART", 50)
+    large = f"{FOLDER}/test_large.py"
+    made = wishes({large: 1000, f"{FOLDER}/test_small.py": 50})
+    shares = shards.deal(made, PLAIN, "commit", [])
+    dealt = [part for share in shares.values() for part in share if part.startswith(large)]
+    assert sorted(dealt) == sorted(f"{large}@{number}/20" for number in range(20))
+    assert {part for part in shards.weights(made) if not part.startswith(large)} == {f"{FOLDER}/test_small.py"}
+    assert all(25 < seconds < 80 for seconds in shards.weights(made).values())
+    runs = [plan.Run("6.12", "", "not any_kernel", 1, whole=shares[name]) for name in PLAIN]
+    tests = [wish for wish in made if wish.file == large]
+    assert [sum(run.takes(wish) for run in runs) for wish in tests] == [1] * 1000
+    assert len({share for share in shares.values() if any(large in part for part in share)}) == len(PLAIN)
 
 
 def test_a_tool_that_the_host_ran_whole_is_dealt_as_others_are(monkeypatch):
@@ -187,7 +205,7 @@ def test_pytest_takes_the_share(tmp_path):
         (file, name)
         for file in ("test_a.py", "test_b.py")
         for name, each in marks.items()
-        if run.takes(Wishes(file, each, (), ()))
+        if run.takes(Wishes(f"{file}::test_{name}", each, (), ()))
     ]
     assert taken == [("test_a.py", "own"), ("test_a.py", "every"), ("test_b.py", "every")]
 
