@@ -169,7 +169,9 @@ def test_every_format_of_the_kernel_is_read(formats):
         assert parsed.name == name
         head = text.partition("print fmt:")[0]
         doubled = DOUBLED.get((category, name), 0) if kernel_release() < (6, 1) else 0
-        assert len(parsed.common) + len(parsed.fields) == head.count("\tfield:") - doubled, (category, name)
+        # Copies of text behind a system call's arguments (since Linux 6.19), which programs are not given.
+        copies = head.count("\tfield:__data_loc") if name.startswith("sys_enter_") else 0
+        assert len(parsed.common) + len(parsed.fields) == head.count("\tfield:") - doubled - copies, (category, name)
         for field in parsed.fields:
             if field.length and field.element is not None:
                 assert field.length * field.element[0] == field.size, (category, name, field)
