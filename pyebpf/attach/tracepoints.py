@@ -8,7 +8,8 @@ from pyebpf.attach.decorators import Decorators
 from pyebpf.builder.context import LoadAttributes, OpaqueArgument, ProgramContext
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import as_number, from_register, integer_type
+from pyebpf.builder.values.kernel_numbers import as_number
+from pyebpf.builder.values.kernel_objects import from_register, integer_type
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer

@@ -20,7 +20,8 @@ from pyebpf.attach.kernel_functions import (
     system_call,
 )
 from pyebpf.builder.context import LoadAttributes
-from pyebpf.builder.values.kernel_objects import as_number, from_register
+from pyebpf.builder.values.kernel_numbers import as_number
+from pyebpf.builder.values.kernel_objects import from_register
 from pyebpf.compiler.ir import ValueType
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import NotFound, NotSupported, closest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate.values import Reference, Unknown, kernel_target, read_stored
 from pyebpf.bpftrace.value_types import Number, String
-from pyebpf.builder.values.kernel_objects import as_number
+from pyebpf.builder.values.kernel_numbers import as_number
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Op

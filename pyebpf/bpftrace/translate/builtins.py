@@ -30,7 +30,8 @@ from pyebpf.bpftrace.value_types import Username, UserSymbol
 from pyebpf.builder.intrinsics import task
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import as_number, cast
+from pyebpf.builder.values.kernel_numbers import as_number
+from pyebpf.builder.values.kernel_objects import cast
 from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource

@@ -27,7 +27,7 @@ from pyebpf.bpftrace.value_types import CgroupPath, MacAddress, NumberName
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import as_number
+from pyebpf.builder.values.kernel_numbers import as_number
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register

@@ -182,9 +182,9 @@ class FunctionBuilder:
 
     def assume_bounds(self, value: ir.Value, low: int, high: int) -> None:
         """State bounds that hold by construction."""
-        self.environment.narrow(value, low, high, always=self._made_here(value))
+        self.environment.narrow(value, low, high, always=self.made_here(value))
 
-    def _made_here(self, value: ir.Value) -> bool:
+    def made_here(self, value: ir.Value) -> bool:
         """Whether no branch stands between a value's definition and here: what holds here holds wherever it is used."""
         return value.number >= self._block.first
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_numbers import check_width, refuse_struct
+from pyebpf.builder.values.kernel_numbers import AddressNumber, as_number, check_width, refuse_struct
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.operations import rvalue, to_int
 from pyebpf.builder.values.pointers import Pointer
@@ -154,9 +154,11 @@ class KernelReference(RunTimeValue):
     def convert(self, p: ProgramBuilder, type_: IntType) -> Int | Test:
         number = self.as_int(p)
         check_width(p, self, type_)
-        # The author may compute with it, which the verifier forbids with a pointer that it knows.
-        found = Int(at_offset(p, as_number(p, self.address), self.offset), U64) if self.trusted else number
-        return found.convert(p, type_)
+        if self.trusted:
+            if type_ is U64 and self.offset == 0:
+                return AddressNumber(p, self.address)
+            number = Int(at_offset(p, as_number(p, self.address), self.offset), U64)
+        return number.convert(p, type_)
 
     def attribute(self, p: ProgramBuilder, name: str) -> RunTimeValue:
         try:
@@ -302,20 +304,6 @@ def address_as_int(p: ProgramBuilder, value: object) -> Int:
 
 def _never() -> Test:
     return Always(holds=False)
-
-
-def as_number(p: ProgramBuilder, address: ir.Value) -> ir.Value:
-    """A typed pointer as a number that may be computed with.
-
-    Through memory, since the verifier forbids arithmetic on pointers, above all on those that may be NULL.
-    """
-    if address.type is ValueType.SCALAR:
-        return address
-    held = p.b.slot_address(p.b.slot(8, name="pointer"))
-    p.b.store(held, 0, address, 8)
-    copy = p.b.slot_address(p.b.slot(8, name="number"))
-    probe_read(p, Space.KERNEL, copy, 8, held)
-    return p.b.load(copy, 0, 8)
 
 
 def _load(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.values.entity import Entity, describe
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_numbers import check_width
+from pyebpf.builder.values.kernel_numbers import AddressNumber, check_width
 from pyebpf.builder.values.lvalue import write_bytes, zero
 from pyebpf.builder.values.operations import fits, rvalue, to_int, truth
 from pyebpf.builder.values.own_methods import check_own
@@ -84,7 +84,10 @@ def integer(p: ProgramBuilder, type_: IntType, value: object) -> ir.Value:
             p.fail(f"{value!r} does not fit {type_.name}: give an integer")
         if _is_string(value):
             p.fail(f"{describe(value)} is a string, which does not fit {type_.name}: it needs a type such as char[16]")
-        number = to_int(p, value).value
+        found = to_int(p, value)
+        if isinstance(found, AddressNumber) and type_.size == U64.size and not type_.big_endian:
+            return found.pointer
+        number = found.value
         check_width(p, rvalue(p, value), type_)
     return p.b.emit(Op.SWAP, number, size=type_.size) if type_.big_endian else number
 

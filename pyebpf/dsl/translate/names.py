@@ -11,6 +11,7 @@ from pyebpf.builder.ssa.conditions import Test
 from pyebpf.builder.ssa.environment import Variable
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.integers import Character, Int
+from pyebpf.builder.values.kernel_numbers import AddressNumber
 from pyebpf.builder.values.methods import Method
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.optional import Maybe, Nothing, OptionalInt
@@ -148,6 +149,8 @@ class Names:
         method = run_time_method(value)
         if method is not None:
             self.fail(f"{method.describe()} cannot be stored in a variable: call it directly")
+        if isinstance(value, AddressNumber):  # the name may be used more than once
+            value = Int(value.value, value.type)
         declared = self.annotations.get(name)
         if not self.times.is_run_time(self.key, name):
             if self.depth:
