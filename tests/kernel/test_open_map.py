@@ -127,6 +127,7 @@ def test_keys_that_differ_behind_a_nul_are_two():
 
 def test_numbers_that_python_has_and_the_language_lacks():
     """Printed as numbers; what JSON has no number for as text."""
+    needs("kernel:5.13")  # BTF_KIND_FLOAT
     btf = BtfBuilder()
     u32, wide, double = btf.add_int("__u32", 4), btf.add_int("__int128", 16, signed=True), btf.add_float("double", 8)
     flags = btf.add_array(btf.add_int("_Bool", 1, boolean=True), u32, 8)

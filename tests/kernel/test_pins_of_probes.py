@@ -143,6 +143,7 @@ def test_other_source_is_not_taken_for_what_is_pinned(
     first: dict[str, Any], then: dict[str, Any], message: str, unmounted_bpffs: Path
 ) -> None:
     """A changed constant, another place, a probe or map more or less: refused; the same source is taken."""
+    needs("attach:perf")
     path = f"{unmounted_bpffs}/counter"
     with by_flags(**first) as bpf:
         bpf.pin(path)
