@@ -22,15 +22,13 @@ from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
+from pyebpf.script_files import ProgramFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyebpf.attach.uprobes import Uprobe
     from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.packets import Captures
-    from pyebpf.bpftrace.translate.user_memory import UserVariable
-    from pyebpf.bpftrace.translate.user_types import UserFunction
     from pyebpf.events import PerfBuffer
     from pyebpf.module.linking import Excluded
     from pyebpf.specs import ModuleSpec
@@ -67,14 +65,11 @@ class Script(BPF):
     ) -> None:
         super().__init__(target)
         self._files = _files() if "#include" in text else None
-        self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files)
+        self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files, ProgramFiles())
         self._signals = 0
         self._script.script.unsafe = unsafe
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
-        self._script.script.user_variable = _user_variable
-        self._script.script.user_function = _user_function
-        self._script.script.has_functions = _has_functions
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's `exit()` gave.
@@ -138,10 +133,11 @@ class Script(BPF):
         """
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
-        goes_on = bool(self._script.attached or self._script.signals) and not benchmarks
         captured = _Captured()
         try:
             self.load()
+            # Known now: probes whose places are missing may have been left out.
+            goes_on = bool(self._script.attached or self._script.signals) and not benchmarks
             captured = self._captured()
             self._begin()
             for each in self._script.begins:
@@ -397,49 +393,6 @@ def _cgroup_id(path: str) -> int:
     from pathlib import Path
 
     return Path(path).stat().st_ino
-
-
-def _user_variable(binary: str, function: str, name: str, pid: int) -> UserVariable:
-    """A symbol of a program or a library, and the place of a probe at one of its functions. Raises NotFound."""
-    from pyebpf.bpftrace.translate.user_memory import UserVariable
-    from pyebpf.errors import NotFound, closest
-    from pyebpf.kernel.roots import split_root
-    from pyebpf.symbols.debug import include_debug_symbols
-    from pyebpf.symbols.libraries import find_binary
-    from pyebpf.symbols.user_functions import find_functions, open_binary
-
-    elf = open_binary(find_binary(binary, pid=pid))
-    found = elf.find(name)
-    if not found:
-        include_debug_symbols(elf, root=split_root(elf.path)[0])
-        found = elf.find(name)
-    if not found:
-        raise NotFound(f"{binary} has no symbol {name}{closest(name, (each.name for each in elf.symbols()))}")
-    places = find_functions(elf, (function,), binary=binary).places if function else ()
-    probe = elf.address_of(places[0].offset) if len(places) == 1 else None
-    return UserVariable(found[0].value, found[0].size, probe, elf.type == "ET_DYN")
-
-
-def _user_function(binary: str, functions: Sequence[str], pid: int) -> UserFunction:
-    """The parameters of functions of a file, and its types. Raises NotFound where nothing tells them."""
-    from pyebpf.bpftrace.translate.user_types import UserFunction
-    from pyebpf.symbols.libraries import find_binary
-    from pyebpf.symbols.parameters import find_parameters
-    from pyebpf.symbols.user_functions import open_binary
-
-    return UserFunction(*find_parameters(open_binary(find_binary(binary, pid=pid)), functions, binary=binary))
-
-
-def _has_functions(attach: Uprobe) -> bool:
-    """Whether a file and functions in it are there."""
-    from pyebpf.errors import NotFound
-    from pyebpf.link.uprobes import locate
-
-    try:
-        locate(attach)
-    except NotFound:
-        return False
-    return True
 
 
 def _complain(text: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node
     from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.source import Source
+    from pyebpf.bpftrace.translate.user_files import UserFiles
     from pyebpf.module.probe import AnyProbe, Attachment
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
@@ -45,6 +46,7 @@ class ScriptModule:
         settings: Mapping[str, str] | None = None,
         only: str = "",
         files: Files | None = None,
+        programs: UserFiles | None = None,
     ) -> None:
         self._module = module
         words = [each for each in arguments if not each.startswith("--")]
@@ -53,6 +55,8 @@ class ScriptModule:
             program = expand(program, is_function)
         self.script = Script(program, arguments, settings)
         self.script.pid = pid
+        if programs is not None:
+            self.script.files = programs
         #: Warnings about the script, known once it is compiled.
         self.remarks: list[str] = []
         #: The probes of BEGIN, of END, of signals to this process, of benchmarks, iterators, and all others.
@@ -80,9 +84,10 @@ class ScriptModule:
             for point in probe.attach_points:
                 if not plain(point.provider) and not is_wanted(point):
                     continue
-                body = ProbeBody(self.script, probe, point, program_name(point))
-                made = request(module, source, point, body, pid)
-                self._list_of(point).append(made)
+                for place in self._places(point):
+                    body = ProbeBody(self.script, probe, place, program_name(place))
+                    made = request(module, source, place, body, pid)
+                    self._list_of(place).append(made)
         # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
         places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in ("uprobe", "uretprobe")]
         turned = [module.probes[at] for at in reversed(places)]
@@ -90,6 +95,20 @@ class ScriptModule:
             module.probes[at] = last
         if only and not module.probes:
             raise InvalidValue("No probes to attach")
+
+    def _places(self, point: AttachPoint) -> list[AttachPoint]:
+        """An attach point; one in files by a pattern, such as `uprobe:*:malloc` with -p, as those of each file."""
+        provider, pattern = point.provider, point.target
+        kind = {"uretprobe": "uprobe"}.get(provider, provider)
+        if kind not in ("uprobe", "usdt") or not point.function or not any(each in pattern for each in "*?["):
+            return [point]
+        name = ":".join(filter(None, (point.namespace, point.function))) if kind == "usdt" else point.function
+        pid = -1 if self.script.pid is None else self.script.pid
+        found = self.script.files.matching(kind, pattern, name, pid)
+        if not found and self.script.settings.missing_probes == "error":
+            advice = "" if pid >= 0 else ": with -p PID it names the files of a process, without it paths as in a shell"
+            raise self.script.source.error(f"No matches for {_described(point)}{advice}.", point)
+        return [replace(point, target=path) for path in found] or [point]
 
     def _list_of(self, point: AttachPoint) -> list[AnyProbe]:
         return self._lists.get(point.provider.upper(), self.attached)
@@ -152,7 +171,7 @@ class ScriptModule:
         """Whether there is an attach point, or one that a pattern is for, in the target or in a file."""
         attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
         if isinstance(attach, Uprobe):
-            return self.script.has_functions(attach)
+            return self.script.files.has(attach)
         try:
             return all(place.program_context().exists(target) for place in attach.program_context().expand(target))
         except NotFound:

@@ -10,16 +10,14 @@ from pyebpf.bpftrace.tables import MAX_KEYS
 from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
 from pyebpf.bpftrace.translate.structs import Structs
+from pyebpf.bpftrace.translate.user_files import UserFiles
 from pyebpf.dataclass import dataclass, fields
-from pyebpf.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.attach.uprobes import Uprobe
     from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
-    from pyebpf.bpftrace.translate.user_memory import UserVariable
-    from pyebpf.bpftrace.translate.user_types import UserFunction, UserTypes
+    from pyebpf.bpftrace.translate.user_types import UserTypes
 
 #: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
 MAX_STRING = 64
@@ -93,12 +91,8 @@ class Script:
         self.takes_bare_arguments = False
         #: The number of a group of processes by its directory.
         self.cgroup_id: Callable[[str], int] = _no_files
-        #: A symbol of a file, by the file, the function that is probed, the symbol's name, and the process or -1.
-        self.user_variable: Callable[[str, str, str, int], UserVariable] = _no_symbols
-        #: What is known of functions of a file, by the file, their names, and the process or -1.
-        self.user_function: Callable[[str, Sequence[str], int], UserFunction] = _no_functions
-        #: Whether a file has the functions of a uprobe.
-        self.has_functions: Callable[[Uprobe], bool] = lambda _: True
+        #: The programs and libraries that it probes.
+        self.files = UserFiles()
         self._user_types: UserTypes | None = None
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.
@@ -111,7 +105,7 @@ class Script:
         if self._user_types is None:
             from pyebpf.bpftrace.translate.user_types import UserTypes
 
-            self._user_types = UserTypes(self.structs, self.user_function)
+            self._user_types = UserTypes(self.structs, self.files.function)
         return self._user_types
 
     def name_of(self, node: Node) -> str:
@@ -142,14 +136,6 @@ def _functions(program: Program) -> dict[str, Function]:
                 raise program.source.error(f"{each.name} has a parameter ${names[position]} already", parameter)
         found[each.name] = renamed(each)
     return found
-
-
-def _no_symbols(binary: str, function: str, name: str, pid: int) -> UserVariable:  # noqa: ARG001 - one signature
-    raise NotFound(f"{binary}: no files are read here")
-
-
-def _no_functions(binary: str, functions: Sequence[str], pid: int) -> UserFunction:  # noqa: ARG001 - one signature
-    raise NotFound(f"{binary}: no files are read here")
 
 
 #: Names of those that have an effect.

@@ -53,7 +53,7 @@ def _address(s: Scope, node: ast.Call) -> Value:
         raise s.error("uaddr() is for uprobe, uretprobe and usdt: kaddr() has the symbols of the kernel", node)
     function = attach.functions[0] if isinstance(attach, Uprobe) and len(attach.functions) == 1 else ""
     try:
-        found = s.script.user_variable(attach.binary, function, name, attach.pid)
+        found = s.script.files.variable(attach.binary, function, name, attach.pid)
     except PyebpfError as error:
         raise s.error(str(error), first) from None
     b = s.p.b
