@@ -10,6 +10,7 @@ import pytest
 
 from pyebpf.script import Script
 from pyebpf.uapi.bpf import MapType
+from tests.support.needs import needs
 
 EVENT = "tracepoint:syscalls:sys_enter_getpgid"
 CALLS = 4001
@@ -47,11 +48,13 @@ def test_what_is_zero_was_added_all_the_same():
 
 def test_zero_of_nothing_is_nothing():
     """zero() makes no entry."""
+    needs("helper:map_lookup_percpu_elem@raw_tracepoint")
     assert printed("BEGIN { @h = hist(1); clear(@h); zero(@h); if (@c) { @c = count(); } zero(@c); }").strip() == ""
 
 
 def test_a_value_without_keys_is_read_in_the_probe():
     """Counts, sums, averages and extremes are numbers there, of all processors together."""
+    needs("helper:map_lookup_percpu_elem@raw_tracepoint")
     text = (
         "BEGIN { @c = count(); @c = count(); @s = sum(-5); @a = avg(7); @x = max(9); @n = min(-9); "
         'printf("%d %d %d %d %d\\n", @c, @s, @a, @x, @n); clear(@c); clear(@s); clear(@a); clear(@x); clear(@n); }'

@@ -114,7 +114,7 @@ def _status_of(words: list[str]) -> int:
 
 
 def _body(words: list[str]) -> None:
-    first, *rest = (word for word in words if word != "-u")
+    first, *rest = words[1:] if words[0] == "-u" else words  # it never waits to write
     if first == "-m":
         sys.argv = rest
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
