@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+from copy import deepcopy
 from functools import cached_property
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue, MalformedData, check_argument
+from pyebpf.errors import InvalidValue, MalformedData, OnlyInProbe, check_argument, closest
 from pyebpf.types.base import Type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
     from construct import Construct
@@ -49,8 +50,15 @@ def field(
     """Declare a member of a Struct: its BPF type, where that is not its annotation, and what it is if it isn't given.
 
     `default_factory` is called where a record is made, in a probe too: `field(u64, default_factory=now)` is the time of
-    the event. A `kw_only` field is given by name. Raises InvalidValue for two defaults.
+    the event. A `kw_only` field is given by name. Raises InvalidValue for two defaults, and a factory that is none.
     """
+    if isinstance(default_factory, FieldSpec):
+        raise InvalidValue(
+            "default_factory is a field of this class, which has the function's name: import that by another name, "
+            "from pyebpf import pid as current_pid"
+        )
+    if default_factory is not None and not callable(default_factory):
+        raise InvalidValue(f"default_factory is a function without arguments, not {default_factory!r}")
     if default_factory is not None and default is not MISSING:
         raise InvalidValue("field(…) takes a default or a default_factory, not both")
     given = default if default_factory is None else Factory(default_factory)
@@ -208,20 +216,29 @@ class Struct(metaclass=_StructClass):
         for f, value in zip(positional, args, strict=False):
             object.__setattr__(self, f.name, value)
         rest = fields[len(args) :] if positional is fields else [f for f in fields if f not in positional[: len(args)]]
+        made = []
         for f in rest:
             if f.name in kwargs:
                 object.__setattr__(self, f.name, kwargs.pop(f.name))
             elif isinstance(f.default, Factory):
-                object.__setattr__(self, f.name, f.default.function())
+                made.append((f.name, f.default))
             elif f.required:
-                unknown = [name for name in kwargs if all(name != each.name for each in fields)]
+                unknown = [name for name in kwargs if name not in self.layout.by_name]
                 msg = f"{self.layout.name} needs a value for {f.name}"
                 raise InvalidValue(f"{msg}, and has no field {', '.join(unknown)}" if unknown else msg)
             else:
-                object.__setattr__(self, f.name, f.default)
-        if kwargs:
-            msg = f"{self.layout.name} has no field {', '.join(kwargs)}"
-            raise InvalidValue(msg)
+                object.__setattr__(self, f.name, _own(f.default))
+        for name in kwargs:
+            twice = f"got two values for {name}"
+            raise InvalidValue(
+                f"{self.layout.name} "
+                + (twice if name in self.layout.by_name else f"has no field {name}{closest(name, self.layout.by_name)}")
+            )
+        for name, default in made:
+            try:
+                object.__setattr__(self, name, default.function())
+            except OnlyInProbe as error:
+                raise OnlyInProbe(f"{self.layout.name} needs a value for {name} outside probes: {error}") from None
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -257,8 +274,16 @@ class Struct(metaclass=_StructClass):
 
 def too_many(layout: StructType, count: int) -> str:
     """The error of `count` values by position."""
-    some = "" if layout.positional == layout.fields else " that are given by position"
-    return f"{layout.name} has {len(layout.positional)} fields{some}, {count} values were given"
+    some = "" if layout.positional == layout.fields else " given by position"
+    fields = f"{len(layout.positional)} field{'' if len(layout.positional) == 1 else 's'}"
+    return f"{layout.name} has {fields}{some}, {count} values were given"
+
+
+def _own(default: object) -> object:
+    """A default for one record alone: what may be changed is copied."""
+    if isinstance(default, list):
+        return [_own(each) for each in default]
+    return deepcopy(default) if isinstance(default, Struct) else default
 
 
 def _content(record: Struct) -> tuple[object, ...]:
@@ -305,7 +330,9 @@ def type_of(declared: object) -> Type | None:
     return None
 
 
-def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object, bool]]:
+def _declared(cls: type[Struct]) -> Iterable[tuple[str, Type, object, bool]]:
+    """The fields of a class and its bases, the base's first; one that is declared again keeps its place."""
+    found: dict[str, tuple[str, Type, object, bool]] = {}
     for base in reversed(cls.__mro__):
         if base is Struct or not issubclass(base, Struct):
             continue
@@ -315,8 +342,8 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object, bool]]:
                 declared, default, kw_only = given.type, given.default, given.kw_only
             else:
                 declared, default, kw_only = _resolve(base, annotation), given, False
-            found = type_of(declared)
-            if found is None:
+            type_ = type_of(declared)
+            if type_ is None:
                 msg = (
                     f"{cls.__name__}.{name}: {annotation} is not a BPF type; annotate with u8..u64, s8..s64, bool or "
                     f"a Struct, or write {name}: … = field(…)"
@@ -325,7 +352,8 @@ def _declared(cls: type[Struct]) -> Iterator[tuple[str, Type, object, bool]]:
             if name == "layout":
                 msg = f"{cls.__name__}.layout: a Struct's layout has that name; call the field layout_"
                 raise InvalidValue(msg)
-            yield name, found, default, kw_only
+            found[name] = (name, type_, default, kw_only)
+    return found.values()
 
 
 def _resolve(cls: type, annotation: object) -> object:

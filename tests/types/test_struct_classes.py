@@ -8,7 +8,8 @@ import pickle
 
 import pytest
 
-from pyebpf import InvalidValue, MalformedData, SpinLock, Struct, array, bits, char, field, spin_lock, u8, u32, u64
+from pyebpf import InvalidValue, MalformedData, SpinLock, Struct, array, bits, char, field, now, spin_lock, u8, u32, u64
+from pyebpf.errors import OnlyInProbe
 
 
 class Base(Struct):
@@ -66,10 +67,60 @@ def test_fields_that_are_made_or_given_by_name():
     match second:
         case Sized(name, size):
             assert (name, size) == ("b", 2)
-    with pytest.raises(InvalidValue, match=r"Sized has 2 fields that are given by position, 3 values were given"):
+    with pytest.raises(InvalidValue, match="Sized has 2 fields given by position, 3 values were given"):
         Sized(1, "a", 1)
     with pytest.raises(InvalidValue, match="a default or a default_factory, not both"):
         field(u32, default=1, default_factory=int)
+    with pytest.raises(InvalidValue, match="a function without arguments, not 7"):
+        field(u32, default_factory=7)
+    with pytest.raises(InvalidValue, match="default_factory is a field of this class, which has the function's name"):
+        field(u32, default_factory=field(u32))
+
+
+def test_a_field_that_is_declared_again_takes_the_place_of_the_first():
+    """As in a dataclass: one field, with its new type and default."""
+
+    class Again(Named):
+        at: u32 = 5
+        more: u8
+
+    assert [(f.name, f.type) for f in Again.layout.fields] == [
+        ("at", u32),
+        ("kind", u32),
+        ("name", Named.layout.by_name["name"].type),
+        ("more", u8),
+    ]
+    assert (Again(more=3).at, Again(9, more=3).at, Again(more=3, at=4).at) == (5, 9, 4)
+
+
+def test_a_default_belongs_to_one_record():
+    """A list or a record that is a default is copied: who changes it changes one record."""
+
+    class Holder(Struct):
+        x: u32
+        many: list[int] = field(array(u32, 3), default=[1, 2, 3])
+        part: Base = field(Base, default=Base(7))
+
+    changed = Holder(1)
+    changed.many[1], changed.part.at = 88, 99
+    assert Holder(1) == Holder(1, [1, 2, 3], Base(7))
+
+
+def test_what_a_probe_would_make_is_to_be_given_in_python():
+    """After all that is wrong anyway is told; the record and the field are named."""
+
+    class Event(Struct):
+        at: u64 = field(u64, default_factory=now, kw_only=True)
+        kind: u32
+
+    with pytest.raises(OnlyInProbe, match=r"Event needs a value for at outside probes: now\(\) has an answer only"):
+        Event(1)
+    with pytest.raises(InvalidValue, match="Event needs a value for kind"):
+        Event()
+    with pytest.raises(InvalidValue, match=r"Event has no field att \(did you mean at\?\)"):
+        Event(1, att=5)
+    with pytest.raises(InvalidValue, match="Event got two values for kind"):
+        Event(1, kind=5, at=3)
 
 
 def test_records_are_copied_and_pickled():
