@@ -63,10 +63,12 @@ class Shown:
         return {}
 
     def entry_lines(self, key: object, names: Names) -> Iterator[str]:
-        """The lines of one entry; none if it is missing."""
+        """The lines of `print(@map[key])`: a value alone, a histogram below its name; none if the entry is missing."""
         found = self._entries()
         if key in found:
-            yield from self._lines(f"{self.name}{self._key_text(key, names)}", found[key], names, 1)
+            name = f"{self.name}{self._key_text(key, names)}"
+            lines = list(self._lines(name, found[key], names, 1))
+            yield from lines if len(lines) > 1 else [lines[0].removeprefix(f"{name}: ")]
 
     def _key_text(self, key: object, names: Names) -> str:
         if self.key_type is None:

@@ -33,7 +33,7 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ('BEGIN { printf("%f", 1); }', '"%f"', "no specifier of printf begins with '%f'"),
         ("BEGIN { count(); }", "count()", "count() is assigned to a map: @x = count(…)"),
         ("BEGIN { @ = hist(1, 9); }", "9", "hist(n, 9): give 0 to 5 bits"),
-        ("BEGIN { @ = lhist(1, 0, 10, 3); }", None, "takes a step above 0 that divides the range"),
+        ("BEGIN { @ = lhist(1, 0, 10, 11); }", None, "takes a step above 0, and a range of one or more"),
         ('BEGIN { print("a" < "b"); }', None, "strings are compared with strings, by == and !="),
         ("BEGIN { print(1 / 0); }", "1 / 0", "division by zero"),
         ("BEGIN { print(retval); }", "retval", "retval is known where a function returns"),

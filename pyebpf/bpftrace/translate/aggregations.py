@@ -48,8 +48,9 @@ def aggregation(s: Scope, node: ast.Call) -> tuple[Aggregate, Integer] | None:
         return Aggregate("hist", arguments=(bits,)), value
     if node.name == "lhist":
         least, greatest, step = rest
-        if step < 1 or greatest <= least or (greatest - least) % step:
-            raise s.error("lhist(n, least, greatest, step) takes a step above 0 that divides the range", node)
+        if step < 1 or greatest - least < step:
+            raise s.error("lhist(n, least, greatest, step) takes a step above 0, and a range of one or more", node)
+        greatest -= (greatest - least) % step  # what is above the last whole step is above all
         if (greatest - least) // step > min(1000, MAX_STEPS):
             raise s.error("lhist() has at most 1000 steps", node)
         return Aggregate("lhist", arguments=(least, greatest, step)), value

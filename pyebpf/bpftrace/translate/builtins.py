@@ -154,7 +154,7 @@ def probe_text(s: Scope) -> str:
     """The attach point, patterns expanded, as the script would write it."""
     attach, point = s.p.attach, s.point
     if attach is None or point.provider.upper() in ("BEGIN", "END"):
-        return point.provider.upper()
+        return point.provider.lower()
     if isinstance(attach, Kprobe | KprobeMulti | Fentry | Fexit) or point.provider == "tracepoint":
         s.p.reads_target = True
         return f"{point.provider}:{attach.target}"
@@ -211,8 +211,10 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
     if isinstance(p.attach, Kprobe | KprobeMulti):
         p.reads_target = True
     found = p.program_context.parameter(p, name, None, 0)
-    if isinstance(p.attach, Tracepoint) and isinstance(found, Pointer) and found.target is None:
-        return Reference(found.address, _pointed(s, p.attach, name), found.space)
+    if isinstance(p.attach, Tracepoint) and isinstance(found, Pointer):
+        stars = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.count("*")
+        if found.target is None or stars > 1:  # such as the `const char *const *` of execve's argv
+            return Reference(found.address, _pointed(s, p.attach, name), found.space)
     if isinstance(found, StringSource) and found.size is None:
         return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
     value = _wrapped(s, found, node)

@@ -11,7 +11,7 @@ from pyebpf.builder.intrinsics import task
 from pyebpf.builder.intrinsics.kfuncs import kfunc
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.lvalue import Lvalue, write_bytes
+from pyebpf.builder.values.lvalue import Lvalue, alignment_of, write_bytes
 from pyebpf.builder.values.strings import String as BuilderString, StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.errors import NotFound
@@ -91,7 +91,7 @@ def _direct(p: ProgramBuilder, place: int) -> StringSource:
     by_helper: StringSource = word.call(p, [], {})
 
     def read_into(program: ProgramBuilder, address: ir.Value, size: int) -> None:
-        if size < task.TASK_COMM_LEN:
+        if size < task.TASK_COMM_LEN or alignment_of(program, address) < 8:  # where words cannot be stored
             by_helper.read_into(program, address, size)
             return
         b = program.b

@@ -24,7 +24,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_objects import KernelArray
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
-from pyebpf.builder.values.memory import Space, probe_read, probe_read_string
+from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
 
@@ -77,7 +77,9 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
         length = number(s, node.arguments[1])
         if length.literal is None:
             return _cut(s, value, length.value, node, space)
-        size = min(max(length.literal, 0) + 1, most)
+        size = min(max(length.literal, 1), most)
+        if isinstance(value, Text):
+            return _shortened(value, length.literal)
     if isinstance(value, Unknown | Text):
         return value
     if isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
@@ -89,12 +91,32 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
     return text_at(s, address.value, space or space_of(s, value), size)
 
 
+def _shortened(text: Text, length: int) -> Text:
+    """`str(text, length)`, as bpftrace has it: of a literal so many bytes, of others one less, for the NUL."""
+    source = text.source
+    if isinstance(source, bytes):
+        from pyebpf.bpftrace.translate.values import literal_text
+
+        return literal_text(source[: max(length, 0)])
+    size = min(max(length, 1), text.size)
+    if isinstance(source, StringSource):
+        return Text(source, size)
+
+    def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> None:
+        copy(p, destination, 0, *source.lvalue.address(p), min(room, size) - 1)
+
+    return Text(StringSource("str()", read_into, size), size)
+
+
 def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space | None) -> Value:
     """`str(pointer, n)` with an n that is known at run time: the bytes that there are, the rest of the room zeros."""
     if isinstance(value, Unknown):
         return value
-    address, most = as_integer(s, value, node).value, s.script.settings.max_strlen
-    where = space or space_of(s, value)
+    most = s.script.settings.max_strlen
+    if isinstance(value, Text):
+        address, where = at_offset(s.p, *value.kept(s.p).lvalue.address(s.p)), Space.KERNEL
+    else:
+        address, where = as_integer(s, value, node).value, space or space_of(s, value)
 
     def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> None:
         from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR, PROBE_READ_USER_STR
@@ -103,7 +125,9 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
         wanted = b.variable(hint="length")
         b.write(wanted, b.const(room))
         with b.if_(Compare(Relation.ULT, length, b.const(room))):
-            b.write(wanted, b.binary(Op.ADD, b.emit(Op.REFINE, length), b.const(1)))
+            b.write(wanted, b.emit(Op.REFINE, length))
+        with b.if_(Compare(Relation.EQ, length, b.const(0))):
+            b.write(wanted, b.const(1))
         size = b.read_final(wanted)
         b.assume_bounds(size, 1, room)
         if where is Space.USER:

@@ -11,7 +11,7 @@ from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.builder.values.arrays import element_lvalue, equal_bytes, equal_lvalues
 from pyebpf.builder.values.entity import RunTimeValue, describe
 from pyebpf.builder.values.integers import Character, Int, relation
-from pyebpf.builder.values.lvalue import Lvalue, alignment_of, copy, movable, moved, pieces, zero
+from pyebpf.builder.values.lvalue import Lvalue, alignment_of, assume_alignment, copy, movable, moved, pieces, zero
 from pyebpf.builder.values.methods import method_of
 from pyebpf.builder.values.operations import any_in_turn
 from pyebpf.builder.values.references import Reference, copied, is_overwritten
@@ -306,7 +306,10 @@ class StringSource(RunTimeValue):
         size = min(type_.length, self.size or type_.length)
         zero(p, address, offset, type_.length)
         with p.at(self.where or p.b.where):
-            self.read_into(p, moved(p, address, offset), size)
+            place = moved(p, address, offset)
+            if place is not address:
+                assume_alignment(p, place, min(alignment_of(p, address), offset & -offset))
+            self.read_into(p, place, size)
 
     def binary(self, p: ProgramBuilder, operator: str, other: object, *, reflected: bool = False) -> NoReturn:
         p.fail(f"{self.name} has no operator {operator}: {_NO_OPERATOR}")
