@@ -44,7 +44,8 @@ def test_texts_are_cut_as_bpftrace_cuts_them() -> None:
     """A literal to so many bytes, others to one less, for the NUL; a length that is known at run time only, too."""
     script = (
         'BEGIN { $s = "abcdef"; $n = (pid & 0) + 4; print(str("abcdef", 3)); print(str($s, 2)); '
-        'print(str("abcdef", 0)); print(str($s, 0)); print(str($s, 100)); print(str($s, $n)); print(str("abcdef", 3) == "abc"); '
+        'print(str("abcdef", 0)); print(str($s, 0)); print(str($s, 100)); print(str($s, $n)); '
+        'print(str("abcdef", 3) == "abc"); '
         "print(str(comm, 4)); print(str(curtask.comm, 4)); }"
     )
     name = Path("/proc/self/comm").read_text()[:3]

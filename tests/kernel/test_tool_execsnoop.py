@@ -99,8 +99,11 @@ def test_a_program_by_its_descriptor():
     with execsnoop.open(ppid=os.getpid()) as calls:
         child = os.fork()
         if not child:
-            os.execve(os.open(SHELL, os.O_RDONLY), ["sh", "-c", ":", "by descriptor"], os.environ)
-        os.waitpid(child, 0)
+            try:
+                os.execve(os.open(SHELL, os.O_RDONLY), ["sh", "-c", ":", "by descriptor"], os.environ)
+            finally:  # it failed: nothing of the tests may go on here
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
         call = next(calls)
     assert (call.pid, call.args, call.error) == (child, ["sh", "-c", ":", "by descriptor"], None)
 

@@ -109,6 +109,7 @@ def test_what_is_not_to_be_timed():
 def test_functions_of_the_kernel():
     """hrtimer_nanosleep() for as many sleeps, each as long as asked and no longer than measured; by pattern, too."""
     needs_functions()
+    needs("helper:get_func_ip@kprobe")
     mine = {"pid": os.getpid()}
     with (
         funclatency.open("hrtimer_nanosleep", **mine) as one,

@@ -16,6 +16,8 @@ from tests.support.native import build_native
 from tests.support.told import told
 
 SECONDS = 0.5
+#: A sleep is timed before the processor is left, which takes a while in emulation.
+LEAST = 0.9
 #: Sleeps in a function of its own (s); has a thread that sleeps, and waits for it by a pipe (w); is busy (b).
 PROGRAM = """
 #include <pthread.h>
@@ -132,9 +134,9 @@ def test_forms(waiter):
     (stack,) = [each for each in stacks if "hrtimer_nanosleep" in each]
     assert stack[0] == "waiter"
     assert 1 < stack.index("-") < stack.index("hrtimer_nanosleep")
-    assert stacks[stack] >= SECONDS * 1e6
+    assert stacks[stack] >= SECONDS * LEAST * 1e6
     assert {tuple(each) for each in user.objects()} == {("time", "comm", "pid", "user", "cut", "count")}
-    assert max(each["count"] for each in user.objects()) >= SECONDS * 1e6
+    assert max(each["count"] for each in user.objects()) >= SECONDS * LEAST * 1e6
     assert all("hrtimer_nanosleep" not in row["stack"] for row in short.rows())
 
 

@@ -88,11 +88,11 @@ def test_memory_of_the_process_is_written() -> None:
 def test_a_variable_of_a_file_that_moves() -> None:
     """Its address is that of the probe, and how far it is from there; elsewhere there is no way to know it."""
     script = Script('uprobe:/bin/x:f { @ = *uaddr("v"); }')
-    script._script.script.user_variable = lambda *_: UserVariable(0x4000, 4, 0x1000, moves=True)
+    script._script.script.files.variable = lambda *_: UserVariable(0x4000, 4, 0x1000, moves=True)
     assert script.compile(FakeTarget()).programs
     for text in ('uretprobe:/bin/x:f { @ = *uaddr("v"); }', 'usdt:/bin/x:a:b { @ = *uaddr("v"); }'):
         other = Script(text)
-        other._script.script.user_variable = lambda *_: UserVariable(0x4000, 4, 0x1000, moves=True)
+        other._script.script.files.variable = lambda *_: UserVariable(0x4000, 4, 0x1000, moves=True)
         with pytest.raises(CompileError, match=r"lies at another address in each process"):
             other.compile(FakeTarget())
 
@@ -104,6 +104,6 @@ def test_a_variable_that_is_not_there() -> None:
     def missing(binary: str, function: str, name: str, pid: int) -> UserVariable:
         raise NotFound(f"{binary} has no symbol {name}, {function}, {pid}")
 
-    script._script.script.user_variable = missing
+    script._script.script.files.variable = missing
     with pytest.raises(CompileError, match="/bin/x has no symbol v, f, -1"):
         script.compile(FakeTarget())
