@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf import InvalidValue, NotFound, comm, current_task, has_field, helpers, pid, tid, uid
-from pyebpf.tool.options import PID_MAX, U16_MAX, U32_MAX, check_number
+from pyebpf.tool.options import PID_MAX, U16_MAX, U32_MAX, check_value
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network
@@ -56,7 +56,7 @@ def find_cgroup(name: str) -> Path:
     if not mounts:
         raise NotFound("--cgroup: no file system of control groups is mounted (mount -t cgroup2 none /sys/fs/cgroup)")
     for mount in mounts:
-        for path in (Path(name).resolve(), mount / name.strip("/")):
+        for path in (Path(name).resolve(), (mount / name.strip("/")).resolve()):
             if path.is_dir() and path.is_relative_to(mount):
                 return path
     if re.fullmatch(rf"[0-9a-f]{{{_SHORTEST_ID},64}}", name):
@@ -151,7 +151,7 @@ class SocketFilter:
         self.local_ports = _ports(options, "local_ports")
         self.remote_ports = _ports(options, "remote_ports")
         self.version: int | None = getattr(options, "version", None)
-        check_number("version", "int | None", self.version)
+        check_value("version", "int | None", self.version)
         if self.version not in {None, 4, 6}:
             raise InvalidValue(f"version={self.version}: give 4 or 6, or None for both")
         address = _text(options, "address", "192.0.2.0/24")
@@ -215,7 +215,7 @@ class DeviceFilter:
 def _number(options: object, name: str, least: int, most: int) -> int | None:
     """An option that is a number, or None. Raises InvalidValue for anything else, and for one out of bounds."""
     value: int | None = getattr(options, name, None)
-    check_number(name, "int | None", value)
+    check_value(name, "int | None", value)
     if value is not None and not least <= value <= most:
         raise InvalidValue(f"{name}={value}: give a number from {least} to {most}")
     return value
@@ -227,7 +227,7 @@ def _numbers(options: object, name: str, least: int, most: int) -> tuple[int, ..
     if not isinstance(value, tuple | list):
         one = _number(options, name, least, most)
         return () if one is None else (one,)
-    check_number(name, "tuple[int, ...]", value)
+    check_value(name, "tuple[int, ...]", value)
     if wrong := [each for each in value if not least <= each <= most]:
         raise InvalidValue(f"{name}={value!r}: {wrong[0]} is not a number from {least} to {most}")
     return _few(tuple(dict.fromkeys(value)), "numbers")
@@ -238,7 +238,7 @@ def _ports(options: object, name: str) -> tuple[int, ...]:
     value = getattr(options, name, ())
     if not isinstance(value, tuple | list):
         raise InvalidValue(f"{name}={value!r}: give a tuple of ports, such as (80, 443)")
-    check_number(name, "tuple[int, ...]", value)
+    check_value(name, "tuple[int, ...]", value)
     if wrong := [port for port in value if not 0 <= port <= U16_MAX]:
         raise InvalidValue(f"{name}={value!r}: {wrong[0]} is no port: they are 0 to {U16_MAX}")
     return _few(tuple(dict.fromkeys(value)), "ports")

@@ -1,17 +1,17 @@
-"""Processes and threads under /proc, processors, and whether there is one of a number."""
+"""Processes and threads under /proc, processors, disks, and whether there is one of a number or name."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyebpf.errors import NotFound
+from pyebpf.errors import NotFound, closest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-PROCESSORS = "/sys/devices/system/cpu/online"
+PROCESSORS, DISKS = "/sys/devices/system/cpu/online", "/sys/block"
 
 
 def threads(pid: int) -> set[int]:
@@ -22,9 +22,9 @@ def threads(pid: int) -> set[int]:
         return set()
 
 
-def check_exists(named: Iterable[tuple[str, str, int]]) -> None:
+def check_exists(named: Iterable[tuple[str, str, Any]]) -> None:
     """Raise NotFound for the first (option, kind, number) that is not on this machine, or not with the others."""
-    given: dict[str, int] = {}
+    given: dict[str, Any] = {}
     for option, kind, number in named:
         given[kind] = number
         reason = missing_reason(kind, number)
@@ -34,8 +34,8 @@ def check_exists(named: Iterable[tuple[str, str, int]]) -> None:
             raise NotFound(f"{option}: {reason}")
 
 
-def missing_reason(kind: str, number: int) -> str:
-    """Why there is no such process, thread or processor; empty if there is, or the machine does not tell."""
+def missing_reason(kind: str, number: Any) -> str:
+    """Why there is no such process, thread, processor or disk; empty if there is, or the machine does not tell."""
     return _REASONS[kind](number)
 
 
@@ -74,7 +74,26 @@ def _processor(number: int) -> str:
     return f"processor {number} is not online, only {online}"
 
 
-_REASONS: dict[str, Callable[[int], str]] = {"process": _process, "thread": _thread, "processor": _processor}
+def _disk(name: str) -> str:
+    """Requests are for whole disks, which /sys/block lists; where a name has a slash, with an exclamation mark."""
+    try:
+        there = [each.replace("!", "/") for each in os.listdir(DISKS)]
+    except OSError:
+        return ""
+    if name in there:
+        return ""
+    owner = next((disk for disk in there if os.path.isdir(f"{DISKS}/{disk.replace('/', '!')}/{name}")), "")
+    if owner:
+        return f"{name} is a partition of {owner}, whose name its requests have"
+    return f"there is no disk {name}{closest(name, there)}"
+
+
+_REASONS: dict[str, Callable[[Any], str]] = {
+    "process": _process,
+    "thread": _thread,
+    "processor": _processor,
+    "disk": _disk,
+}
 
 
 def _is_there(task: int) -> bool:

@@ -46,7 +46,7 @@ class Column:
     The column whose value, in nanoseconds, pictures of the events show is `drawn`. One with `classes` tells the events
     apart in them, by its value in JSON: those named here have the first colours and marks.
 
-    Raises InvalidValue for a field whose name is not in snake_case.
+    Raises InvalidValue for a field whose name is not in snake_case, and for an alignment or a scale that there is not.
     """
 
     name: str
@@ -70,6 +70,11 @@ class Column:
                 f"column {self.name}: name its value in JSON and CSV in snake_case, with its base unit: "
                 f'Column({self.name!r}, …, field="latency_ns")'
             )
+
+        if self.scale == 0 or self.width < 0:
+            raise InvalidValue(f"column {self.name}: scale={self.scale}, width={self.width}: give a scale of 1 or more")
+        if self.align not in ("<", ">"):
+            raise InvalidValue(f"column {self.name}: align={self.align!r}: give '<' or '>'")
 
     def with_options(self, options: object) -> Column:
         """The column as these options of a tool have it."""

@@ -91,7 +91,7 @@ def is_done(rq: Any, nr_bytes: int) -> bool:
 
 def disk_option() -> Any:
     """`--disk DISK`, None by default."""
-    return option("--disk", metavar="DISK", help="only this disk, by its name, such as sda")
+    return option("--disk", metavar="DISK", help="only this disk, by its name, such as sda", names="disk")
 
 
 def is_wanted(rq: KernelObject, disk: str | None) -> bool:

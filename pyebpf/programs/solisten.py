@@ -39,12 +39,11 @@ def build(options: Options) -> BPF:
 
     @bpf.system_call("listen")
     def on_listen(fd: int, backlog: int, retval: int) -> None:
-        if not calls.wanted(retval):
-            return
-        sk = socket_of(fd)
-        protocol, netns = sk.__sk_common.skc_prot.name, sk.__sk_common.skc_net.net.ns.inum
-        limit, on = sk.sk_max_ack_backlog, bound_to(sk)
-        listens.emit(Listen(result=retval, on=on, protocol=protocol, backlog=backlog, limit=limit, netns=netns))
+        if calls.wanted(retval):
+            sk = socket_of(fd)
+            protocol, netns = sk.__sk_common.skc_prot.name, sk.__sk_common.skc_net.net.ns.inum
+            limit, on = sk.sk_max_ack_backlog, bound_to(sk)
+            listens.emit(Listen(result=retval, on=on, protocol=protocol, backlog=backlog, limit=limit, netns=netns))
 
     return bpf
 
@@ -61,8 +60,8 @@ TOOL = EventTool(
     columns=(
         Column("PID", 7),
         Column("COMM", 16),
-        Column("NETNS", 10, printed="show_netns"),
-        Column("PROTO", 11, key="protocol", cut=False),
+        Column("NETNS", 10, key=lambda of: of.netns or None, field="netns", type="int | None", printed="show_netns"),
+        Column("PROTO", 11, key=lambda of: of.protocol or None, cut=False, field="protocol", type="str | None"),
         Column("BACKLOG", 7, ">"),
         Column("LIMIT", printed=False),
         Column("PORT", 5, ">", key=port_of("on"), field="port", type="int | None"),

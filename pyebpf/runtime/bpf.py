@@ -292,8 +292,8 @@ class BPF(Module):
         """Lines on what probes ask for and this host lacks, where the rest was attached: one function of several."""
         return self._running.warnings()
 
-    def check_exists(self, named: Iterable[tuple[str, str, int]]) -> None:
-        """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""
+    def check_exists(self, named: Iterable[tuple[str, str, Any]]) -> None:
+        """Raise NotFound for an option that names nothing on this machine: (option, kind, number or name)."""
         from pyebpf.kernel.processes import check_exists
 
         check_exists(named)

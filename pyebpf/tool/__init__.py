@@ -63,7 +63,7 @@ from pyebpf.tool.options import (
     argument,
     buffer_size,
     cgroup_option,
-    check_number,
+    check_value,
     comm_option,
     failures_option,
     flag,
@@ -79,7 +79,7 @@ from pyebpf.tool.options import (
 )
 from pyebpf.tool.readers import Events, Reader, Snapshot, Stacks
 from pyebpf.tool.shape import check_annotation, checked
-from pyebpf.tool.signature import described_open, has_field
+from pyebpf.tool.signature import check_names, described_open, has_field
 from pyebpf.tool.snapshots import KERNEL_STACK, USER_STACK, Counted, CountsOf, counts_of, histograms_of, load_average
 from pyebpf.tool.tracer import Tracer, call_before_attaching
 
@@ -213,6 +213,8 @@ class Tool(Generic[P, Options, Built]):
                 f"tool {self.name}: declare its options by `from pyebpf.tool import dataclass`: the standard library's "
                 "does not know option(...)"
             )
+        printed = () if callable(self.columns) else [each.printed for each in self.columns]
+        check_names(self.name, self.options, {"modes": self.modes, "a column's printed": printed})
         object.__setattr__(self, "modes", {name: self._mode_tool(mode) for name, mode in self.modes.items()})
         method = getattr(self, "open", None)
         if method is not None:
@@ -248,7 +250,7 @@ class Tool(Generic[P, Options, Built]):
             spec = item.metadata.get("spec")
             if spec is not None:
                 value = getattr(options, item.name)
-                check_number(item.name, str(item.type), value)
+                check_value(item.name, str(item.type), value)
                 spec.check(spec.flags[-1] if command and spec.flags else item.name, value)
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Options, Built]:
@@ -313,7 +315,7 @@ class Tool(Generic[P, Options, Built]):
 
     def check_exists(self, tracer: Built, options: Options) -> None:
         """Raise NotFound for an option that names what this machine does not have: it would wait for ever."""
-        named: list[tuple[str, Kind, int]] = []
+        named: list[tuple[str, Kind, Any]] = []
         for item in fields(options):
             spec, value = item.metadata.get("spec"), getattr(options, item.name)
             if spec is not None and spec.names and value is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pyebpf.dataclass import dataclass
 from pyebpf.output.columns import Column
 
 
@@ -34,10 +37,21 @@ def lifespan_column() -> Column:
     return Column("MS", key="lifespan", scale=1_000_000, decimals=2, field="lifespan_ns", drawn=True)
 
 
-def elapsed_column(key: str) -> Column:
-    """TIME(s), the seconds since the first event that is printed; `key` is the attribute with an event's time.
+@dataclass(frozen=True, slots=True)
+class _Elapsed(Column):
+    """A column that remembers the first event of a run."""
 
-    Made anew for each run, as by a function that gives a tool's columns: it remembers that event.
+    since: str = ""
+
+    def with_options(self, options: object) -> Column:
+        printed = self.printed if isinstance(self.printed, bool) else bool(getattr(options, self.printed))
+        return elapsed_column(self.since, printed=printed)
+
+
+def elapsed_column(key: str, *, printed: bool | str = True) -> Column:
+    """TIME(s), the seconds since the first event of a run; `key` is the attribute with an event's time.
+
+    `printed` is as for `Column`.
     """
     first: int | None = None
 
@@ -48,4 +62,5 @@ def elapsed_column(key: str) -> Column:
             first = time
         return time - first
 
-    return Column("TIME(s)", 9, key=elapsed, scale=10**9, decimals=6, field="elapsed_ns", type="int")
+    shown: dict[str, Any] = {"decimals": 6, "field": "elapsed_ns", "type": "int", "printed": printed}
+    return _Elapsed("TIME(s)", 9, key=elapsed, scale=10**9, since=key, **shown)

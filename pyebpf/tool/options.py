@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import UnionType
 
-#: The object that the number of an option names; "" for one that need not exist yet: a user, a port.
-Kind = Literal["", "process", "thread", "processor"]
+#: The object that the number, or the name, of an option names; "" for one that need not exist yet: a user, a port.
+Kind = Literal["", "process", "thread", "processor", "disk"]
 
 PID_MAX = 1 << 22  # PID_MAX_LIMIT of include/linux/threads.h, on 64 bits
 U16_MAX = (1 << 16) - 1
@@ -39,30 +39,37 @@ class OptionSpec:
         for item in value if isinstance(value, list | tuple) else (value,):
             if self.choices and item is not None and item not in self.choices:
                 raise InvalidValue(f"{what}: {item!r} is none of {', '.join(self.choices)}")
-            if isinstance(item, int) and not isinstance(item, bool):
+            if isinstance(item, int | float) and not isinstance(item, bool):
+                if item != item:
+                    raise InvalidValue(f"{what}: {item} is not a number")
                 if self.minimum is not None and item < self.minimum:
                     raise InvalidValue(f"{what}: {item} is below {self.minimum}")
                 if self.maximum is not None and item > self.maximum:
                     raise InvalidValue(f"{what}: {item} is above {self.maximum}")
 
 
-#: Numbers by their annotations, with the words for one.
-_NUMBERS: dict[str, tuple[type | UnionType, str]] = {"int": (int, "an integer"), "float": (int | float, "a number")}
+#: Types of values by their annotations, with the words for one and for several.
+_VALUES: dict[str, tuple[type | UnionType, str, str]] = {
+    "int": (int, "an integer", "numbers"),
+    "float": (int | float, "a number", "numbers"),
+    "bool": (bool, "True or False", "flags"),
+    "str": (str, "text", "texts"),
+}
 
 
-def check_number(name: str, annotation: str, value: object) -> None:
-    """Raise InvalidValue for what is not the number, or the numbers, of a field's annotation; a bool is none."""
+def check_value(name: str, annotation: str, value: object) -> None:
+    """Raise InvalidValue for what is not the value, or the values, of a field's annotation; a bool is no number."""
     plain = annotation.removesuffix(" | None")
     element = plain.removeprefix("tuple[").removesuffix(", ...]")
-    if element not in _NUMBERS or (value is None and plain != annotation):
+    if element not in _VALUES or (value is None and plain != annotation):
         return
-    kind, words = _NUMBERS[element]
+    kind, words, more = _VALUES[element]
     several = element != plain
     if several and isinstance(value, str | bytes | int | float):
-        raise InvalidValue(f"{name}={value!r}: give a tuple of numbers, not {type(value).__name__}")
+        raise InvalidValue(f"{name}={value!r}: give a tuple of {more}, not {type(value).__name__}")
     items = value if several and isinstance(value, list | tuple) else () if several else (value,)
     for item in items:
-        if not isinstance(item, kind) or isinstance(item, bool):
+        if not isinstance(item, kind) or (isinstance(item, bool) and kind is not bool):
             other = " or None" if plain != annotation else ""
             raise InvalidValue(f"{name}={value!r}: give {words}{other}, not {type(item).__name__}")
 

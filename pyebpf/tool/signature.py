@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import MISSING, fields
+from pyebpf.errors import InvalidValue, closest
 from pyebpf.tool.readers import Events, Snapshot, Stacks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyebpf.dataclass import Field
     from pyebpf.tool import AnyTool
@@ -62,6 +63,17 @@ def has_field(options: object, name: str) -> bool:
         return any(item.name == name for item in fields(options))
     except (AttributeError, TypeError):
         return False
+
+
+def check_names(tool: str, options: object, named: Mapping[str, Iterable[object]]) -> None:
+    """Raise InvalidValue for a name that is no field of a tool's options; a function that makes them does not say."""
+    if not isinstance(options, type):
+        return
+    for what, names in named.items():
+        for name in names:
+            if isinstance(name, str) and not has_field(options, name):
+                fields_ = [item.name for item in fields(options)]
+                raise InvalidValue(f"tool {tool}: {what} names {name}, no field of its options{closest(name, fields_)}")
 
 
 def _is_of_output(item: Field) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ class Tracer(Protocol):
         """Lines on what was asked for and is not there, where the rest was attached."""
         return ()
 
-    def check_exists(self, named: Iterable[tuple[str, Kind, int]]) -> None:
+    def check_exists(self, named: Iterable[tuple[str, Kind, Any]]) -> None:
         """Raise NotFound for a number of an option that names nothing on this machine: (option, kind, number)."""
 
     def resize_buffers(self, size: int) -> None:

@@ -57,6 +57,18 @@ def test_what_is_there(monkeypatch, tmp_path):
     assert missing_reason("processor", 1) == "processor 1 is not online, only 0,2-3,7"
 
 
+def test_disks(monkeypatch, tmp_path):
+    """Whole ones, whose names requests have; one with a slash in its name. Where sysfs is not there nothing is said."""
+    monkeypatch.setattr(processes, "DISKS", str(tmp_path))
+    for path in ("sda/sda1", "cciss!c0d0", "loop0"):
+        (tmp_path / path).mkdir(parents=True)
+    assert [missing_reason("disk", name) for name in ("sda", "cciss/c0d0", "loop0")] == ["", "", ""]
+    assert missing_reason("disk", "sda1") == "sda1 is a partition of sda, whose name its requests have"
+    assert missing_reason("disk", "sdb") == "there is no disk sdb (did you mean sda?)"
+    monkeypatch.setattr(processes, "DISKS", str(tmp_path / "none"))
+    assert missing_reason("disk", "sdb") == ""
+
+
 def test_what_is_not_there(ended):
     """What the number is instead is said, too."""
     assert missing_reason("process", NOBODY) == f"there is no process {NOBODY}"
@@ -82,8 +94,8 @@ NAMED = {
 
 
 def test_every_number_of_such_a_thing_is_looked_at():
-    """Each option `--pid`, `--ppid`, `--tid` or `--cpu` of any tool."""
-    kinds = {"--pid": "process", "--ppid": "process", "--tid": "thread", "--cpu": "processor"}
+    """Each option `--pid`, `--ppid`, `--tid`, `--cpu` or `--disk` of any tool."""
+    kinds = {"--pid": "process", "--ppid": "process", "--tid": "thread", "--cpu": "processor", "--disk": "disk"}
     meant = {
         (name, field.name): kinds[field.metadata["spec"].flags[-1]]
         for name in names()
@@ -97,7 +109,7 @@ def test_every_number_of_such_a_thing_is_looked_at():
 @pytest.mark.parametrize(("name", "field"), NAMED)
 def test_a_tool_refuses_to_wait_for_what_is_not_there(name, field):
     """As a library and as a command, before anything is loaded; its bytecode can be had."""
-    tool, number = find(name), NOBODY if NAMED[name, field] != "processor" else 8191
+    tool, number = find(name), {"processor": 8191, "disk": "nosuch"}.get(NAMED[name, field], NOBODY)
     pattern = ["vfs_*"] if name in ("funccount", "funclatency", "funcslower", "stackcount") else []
     with pytest.raises(NotFound, match=rf"^--\w+: .*{number}"), tool.open(*pattern, **{field: number}):
         pass

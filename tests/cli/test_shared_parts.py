@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from pyebpf.aggregations import Stats
+from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
 from pyebpf.tasks import Call, Lifespan
@@ -20,6 +21,7 @@ from pyebpf.tool import (
     NoOptions,
     SummaryMode,
     SummaryTool,
+    TaskOptions,
     VersionOptions,
     counts_of,
     dataclass,
@@ -168,3 +170,36 @@ def test_versions(given, version, versions):
     for kind in (VersionOptions, ConnectionOptions):
         assert (kind(**given).version, kind(**given).versions) == (version, versions)
     assert NoOptions() == NoOptions()
+
+
+def test_columns_that_cannot_be_printed_are_refused_when_they_are_made():
+    """And tools whose columns and modes name options that there are not."""
+    with pytest.raises(InvalidValue, match="column FD: scale=0, width=4: give a scale of 1 or more"):
+        Column("FD", 4, scale=0)
+    with pytest.raises(InvalidValue, match=r"column FD: align='\?': give '<' or '>'"):
+        Column("FD", 4, align="?")
+    tool = {"name": "t", "doc": "T.", "tracing": "t", "options": TaskOptions, "build": lambda _: None, "record": Call}
+    with pytest.raises(InvalidValue, match=r"tool t: a column's printed names com, no field of its options"):
+        EventTool(**tool, columns=(Column("PID", 7, printed="com"),))
+    with pytest.raises(InvalidValue, match="tool t: modes names counts, no field of its options"):
+        EventTool(**tool, columns=(Column("PID", 7),), modes={"counts": SummaryMode(snapshot=list)})
+    with pytest.raises(InvalidValue, match="say where the events come from: record=CLASS"):
+        EventTool(**{**tool, "record": None}, columns=(Column("PID", 7),))
+
+
+def test_seconds_since_the_first_event_begin_anew():
+    """With each run, though the column stands in the tool once; an option may print it."""
+    tool = EventTool(
+        name="t",
+        doc="T.",
+        tracing="t",
+        options=TaskOptions,
+        build=lambda _: None,
+        record=Call,
+        columns=(elapsed_column("time", printed="pid"), Column("PID", 7)),
+    )
+    for _ in range(2):
+        row = Row(tool.columns_for(TaskOptions(pid=1)))
+        times = (10, 25)
+        assert [row.object(Call(0, time=at, pid=7, comm="a"))["elapsed_ns"] for at in times] == [0, 15]
+    assert [column.printed for column in tool.columns_for(TaskOptions())] == [False, True]

@@ -11,7 +11,9 @@ import pytest
 from pyebpf import BPF
 from pyebpf.cli.parser import build_parser
 from pyebpf.dataclass import MISSING, fields
-from pyebpf.tool import EventTool, StackTool, SummaryTool, Tool, argument, dataclass, flag, option
+from pyebpf.errors import InvalidValue
+from pyebpf.tasks import Call
+from pyebpf.tool import Column, EventTool, StackTool, SummaryTool, Tool, argument, dataclass, flag, option
 
 PAGE = (Path(__file__).parents[2] / "docs/write-a-tool.md").read_text(encoding="utf-8")
 
@@ -113,3 +115,29 @@ def test_the_letter_d_of_stack_tools():
     assert "-d, --delimited" in text
     assert re.search(r"^  --duration SECONDS", text, re.MULTILINE)
     assert "Its letter `-d` is `--delimited`" in PAGE
+
+
+def test_options_have_the_types_of_their_annotations_and_keep_to_their_bounds():
+    """In the library as on the command line: fractions have bounds, a flag is True or False, text is text."""
+
+    @dataclass(frozen=True)
+    class Options:
+        least: float = option("--least", default=1.0, help="h", minimum=0, maximum=5)
+        quiet: bool = flag("--quiet", help="h")
+        word: str | None = option("--word", help="h")
+
+    tool = EventTool(
+        name="t", doc="T.", tracing="t", options=Options, build=lambda _: None, record=Call, columns=(Column("PID", 7),)
+    )
+    tool.check(Options(least=5.0, quiet=True, word="a"))
+    for given, message in (
+        ({"least": 5.5}, "least: 5.5 is above 5"),
+        ({"least": float("inf")}, "least: inf is above 5"),
+        ({"least": float("nan")}, "least: nan is not a number"),
+        ({"quiet": 1}, "quiet=1: give True or False, not int"),
+        ({"quiet": "no"}, "quiet='no': give True or False, not str"),
+        ({"word": b"x"}, "word=b'x': give text or None, not bytes"),
+        ({"word": 5}, "word=5: give text or None, not int"),
+    ):
+        with pytest.raises(InvalidValue, match=re.escape(message)):
+            tool.check(Options(**given))

@@ -92,6 +92,8 @@ def test_by_control_group():
                     assert count[0] == 2 * CALLS
             with pytest.raises(NotFound, match=r"there is no control group nowhere in .* and no container of that id"):
                 find_cgroup("nowhere")
+            with pytest.raises(NotFound, match="there is no control group"):
+                find_cgroup("../../../../etc")  # out of the file system of control groups
             with pytest.raises(NotFound, match="there is no control group 0123456789a in"):
                 find_cgroup(outer.name[:11])
         finally:
