@@ -10,7 +10,7 @@ from pyebpf.builder.ssa.conditions import Always, negate
 from pyebpf.builder.ssa.function import Join
 from pyebpf.builder.values import comparisons, operations
 from pyebpf.builder.values.entity import Entity
-from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.integers import MIRRORED, Int
 from pyebpf.builder.values.records import RecordLiteral
 from pyebpf.builder.values.references import Reference
 from pyebpf.dsl.translate.compile_time import check_called, compile_time
@@ -59,7 +59,8 @@ def branch(f: Frame, node: ast.expr, then: Join, otherwise: Join) -> None:
             current = taken_before(f, f.expression(left), *comparators)
             for number, (op, right_node) in enumerate(zip(ops, comparators, strict=True), 1):
                 right = taken_before(f, f.expression(right_node), *comparators[number:])
-                test = comparison(f, op, current, right, left if number == 1 else None, chained=len(ops) > 1)
+                nodes = (left if number == 1 else comparators[number - 2], right_node)
+                test = comparison(f, op, current, right, nodes, chained=len(ops) > 1)
                 if number == len(ops):
                     b.branch(test, then, otherwise)
                 else:
@@ -82,7 +83,7 @@ def test_of(f: Frame, node: ast.expr) -> Test:
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         before, f.b.where = f.b.where, f.at(node)
         left, right = operands(f, [node.left, node.comparators[0]])
-        test = comparison(f, node.ops[0], left, right, node.left)
+        test = comparison(f, node.ops[0], left, right, (node.left, node.comparators[0]))
         f.b.where = before
         return test
     value = f.expression(node)
@@ -101,13 +102,19 @@ def as_test(f: Frame, value: object) -> Test:
 
 
 def comparison(
-    f: Frame, op: ast.cmpop, left: object, right: object, node: ast.expr | None = None, *, chained: bool = False
+    f: Frame,
+    op: ast.cmpop,
+    left: object,
+    right: object,
+    nodes: tuple[ast.expr | None, ast.expr | None] = (None, None),
+    *,
+    chained: bool = False,
 ) -> Test:
-    """One comparison of two evaluated operands, of several in a row if `chained`; `node` is the left one's."""
+    """One comparison of two evaluated operands, of several in a row if `chained`; `nodes` are theirs."""
     check_called(f, left, right)
     match op:
         case ast.Is() | ast.IsNot():
-            test = _identity(f, left, right, node)
+            test = _identity(f, left, right, nodes[0])
             return test if isinstance(op, ast.Is) else negate(test)
         case ast.In() | ast.NotIn():
             test = _membership(f, left, right)
@@ -118,8 +125,29 @@ def comparison(
                 return Always(bool(compile_time(f, function, left, right)))
             if left is None or right is None:
                 f.fail(f"None is compared by `is None` or `is not None`, not by {sign}")
+            answer = _answer_of_an_option(sign, left, right, nodes)
+            if answer is not None:
+                return Always(answer)
             compare = comparisons.compare_in_chain if chained else comparisons.compare
             return compare(f.p, sign, left, right)
+
+
+def _answer_of_an_option(
+    sign: str, left: object, right: object, nodes: tuple[ast.expr | None, ast.expr | None]
+) -> bool | None:
+    """The answer that a number from outside the probe decides, such as an option's 0 in `elapsed >= options.least`.
+
+    What a probe itself says so, `elapsed >= 0`, is a mistake, which the comparison refuses.
+    """
+    if isinstance(left, Int) and left.literal is None and type(right) is int and _is_from_outside(nodes[1]):
+        return left.answer(sign, right)
+    if isinstance(right, Int) and right.literal is None and type(left) is int and _is_from_outside(nodes[0]):
+        return right.answer(MIRRORED[sign], left)
+    return None
+
+
+def _is_from_outside(node: ast.expr | None) -> bool:
+    return node is not None and any(isinstance(each, ast.Attribute) for each in ast.walk(node))
 
 
 def _identity(f: Frame, left: object, right: object, node: ast.expr | None) -> Test:
