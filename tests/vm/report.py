@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.vm.deadline import LATE
 
 ACCEPTED = re.compile(
-    r"probe (arch|argument|attach|attribute|browser|btf|device|function|helper|hook|isa|iterator|kernel|kfunc"
+    r"probe (arch|argument|attach|attribute|browser|btf|btf_variable|device|function|helper|hook|isa|iterator|kernel|kfunc"
     r"|machine|map|member|module|mount|program|setting|tracepoint|user|variable|verifier):[^ ]+: (no|yes)"
 )
 """Reasons to skip that count as such: the kernel, or the processor, was asked; "yes", where a test is about a feature's
