@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.vm.deadline import LATE
 
 ACCEPTED = re.compile(
-    r"probe (arch|argument|attach|attribute|browser|btf|btf_variable|device|function|helper|hook|isa|iterator|kernel|kfunc"
-    r"|machine|map|member|module|mount|program|setting|tracepoint|user|variable|verifier):[^ ]+: (no|yes)"
+    r"probe (arch|argument|attach|attribute|browser|btf|btf_variable|device|function|helper|hook|isa|iterator|kernel"
+    r"|kfunc|machine|map|member|module|mount|program|setting|tracepoint|user|variable|verifier):[^ ]+: (no|yes)"
 )
 """Reasons to skip that count as such: the kernel, or the processor, was asked; "yes", where a test is about a feature's
 absence. `machine:virtual` is one whose settings a test may change, `browser:` a program that the test bed need not
