@@ -19,6 +19,8 @@ from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF
 if TYPE_CHECKING:
     from pyebpf.types import Type
 
+#: Records that a run is first looked for among: one that is longer costs few more looks, one that is short no long one.
+_FIRST_LOOK = 16
 _LENGTH = BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT
 
 
@@ -74,13 +76,42 @@ def next_run(data: memoryview, words: memoryview, consumer: int, producer: int, 
         )
     if header & BPF_RINGBUF_DISCARD_BIT:
         return Run(start, 0, length, consumer + step)
-    if most > 1 and available >= 2 * step:
-        whole = max(min(available, len(data) - start) // step, 1)
-        headers = words[start >> 2 : (start + min(whole, most) * step) >> 2 : step >> 2].tolist()
-        count = len(headers)
-        if headers.count(length) != count:
+    count, ahead = 1, _FIRST_LOOK
+    whole = min(max(min(available, len(data) - start) // step, 1), most)
+    while count < whole:
+        headers = words[
+            (start + count * step) >> 2 : (start + min(count + ahead, whole) * step) >> 2 : step >> 2
+        ].tolist()
+        if headers.count(length) != len(headers):
             # Another length also ends the run: what lies a step further is then no header at all.
-            count = next(index for index, other in enumerate(headers) if other != length)
-    else:
-        count = 1
+            count += next(index for index, other in enumerate(headers) if other != length)
+            break
+        count += len(headers)
+        ahead *= 8
     return Run(start, count, length, consumer + count * step)
+
+
+def mixed_records(
+    data: memoryview, words: memoryview, consumer: int, producer: int, most: int
+) -> tuple[list[bytes], int]:
+    """Records of whatever lengths from position `consumer`, `most` at the most, and the position behind them.
+
+    For those whose runs are short. Arguments and errors as for `next_run`.
+    """
+    last = (1 << (len(data) - 1).bit_length() - 1) - 1
+    found: list[bytes] = []
+    while consumer < producer and len(found) < most:
+        start = consumer & last
+        header = words[start >> 2]
+        if header & BPF_RINGBUF_BUSY_BIT:
+            break
+        length = header & ~_LENGTH
+        step = stride(length)
+        if step > producer - consumer:
+            raise MalformedData(
+                f"ring buffer is garbled: a record of {length} bytes at position {consumer}, written up to {producer}"
+            )
+        if not header & BPF_RINGBUF_DISCARD_BIT:
+            found.append(bytes(data[start + BPF_RINGBUF_HDR_SZ : start + BPF_RINGBUF_HDR_SZ + length]))
+        consumer += step
+    return found, consumer

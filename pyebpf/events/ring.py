@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.collector import collector_paused
 from pyebpf.errors import InvalidValue, MalformedData, check_argument
-from pyebpf.events.records import next_run, record_type, stride
+from pyebpf.events.records import mixed_records, next_run, record_type, stride
 from pyebpf.events.stream import PORTION, EventStream
 from pyebpf.kernel.errors_in_words import kernel_error
 from pyebpf.kernel.memory import PAGE_SIZE, Mapping
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _MAX_ELEMENTS = 1 << 12
 """Records copied before their room is given back to the programs."""
+_SHORT_RUN = 8
+"""Runs below this are read record by record, with those behind them."""
 _PIECE = 1 << 16
 """Bytes copied out at a time while iterating."""
 
@@ -135,6 +137,9 @@ class RingBuffer(EventStream[Any]):
                 with data[run.start : run.start + run.count * stride(run.length)] as part:
                     result += copy(part, run.length)
             position = run.position
+            if expected is None and run.count < _SHORT_RUN and copy is _copies:
+                records, position = mixed_records(data, words, position, producer, _MAX_ELEMENTS)
+                result += records
             self._consumer[0] = position
         return result
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from pyebpf.errors import MalformedData
-from pyebpf.events.records import next_run, stride
+from pyebpf.events.records import mixed_records, next_run, stride
 from pyebpf.uapi.flags import BPF_RINGBUF_BUSY_BIT, BPF_RINGBUF_DISCARD_BIT, BPF_RINGBUF_HDR_SZ
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SIZE = 256
 
@@ -58,6 +62,18 @@ def read_all(writer: Writer, most: int = 1 << 16) -> list[bytes]:
         writer.consumer = run.position
 
 
+def read_mixed(writer: Writer, most: int) -> list[bytes]:
+    """The same, record by record."""
+    records: list[bytes] = []
+    while True:
+        found, position = mixed_records(writer.data, writer.words, writer.consumer, writer.producer, most)
+        assert len(found) <= most
+        if position == writer.consumer:
+            return records
+        records += found
+        writer.consumer = position
+
+
 class RingMachine(RuleBasedStateMachine):
     """Several reservations open at once, finished in any order, read whenever."""
 
@@ -89,14 +105,14 @@ class RingMachine(RuleBasedStateMachine):
             self.writer.finish(at, content, discard=discard)
             self.contents[at] = None if discard else content
 
-    @rule(most=st.sampled_from([1, 2, 1 << 16]))
-    def read(self, most: int) -> None:
+    @rule(most=st.sampled_from([1, 2, 1 << 16]), read=st.sampled_from([read_all, read_mixed]))
+    def read(self, most: int, read: Callable[[Writer, int], list[bytes]]) -> None:
         wanted = []
         while self.expected and self.expected[0][0] not in self.open:
             content = self.contents.pop(self.expected.popleft()[0])
             if content is not None:
                 wanted.append(content)
-        assert read_all(self.writer, most) == wanted
+        assert read(self.writer, most) == wanted
 
     @invariant()
     def reader_stops_at_the_first_open_record(self) -> None:
@@ -112,6 +128,20 @@ class OneRecordMachine(RingMachine):
 
 TestRing = RingMachine.TestCase
 TestOneRecord = OneRecordMachine.TestCase
+
+
+def test_long_runs_are_found_to_their_end():
+    """However far the first looks go: as many records as there are, and no more."""
+    writer = Writer()
+    memory = bytearray(1 << 16)
+    writer.data, writer.words = memoryview(memory), memoryview(memory).cast("I")
+    for count in (1, 15, 16, 17, 143, 144, 145, 1000):
+        for number in range(count):
+            memory[16 * number : 16 * number + 4] = struct.pack("<I", 8)
+        memory[16 * count : 16 * count + 4] = struct.pack("<I", 4)
+        run = next_run(writer.data, writer.words, 0, 1 << 15, 1 << 16)
+        assert (run.count, run.length) == (count, 8)
+        assert next_run(writer.data, writer.words, 0, 1 << 15, 10).count == min(count, 10)
 
 
 def test_an_empty_buffer_has_nothing():
