@@ -9,7 +9,7 @@ import pytest
 
 from pyebpf.programs import runqlen
 from tests.support.command import running
-from tests.support.scheduling import BUSY, python
+from tests.support.scheduling import share_a_processor
 
 BUSY_ONES, SECONDS, HZ = 4, 0.15, 199
 
@@ -21,8 +21,7 @@ def processor():
 
 def busy(processor):
     """Let four processes compete for the processor until they end."""
-    for process in [python(BUSY, processor, SECONDS) for _ in range(BUSY_ONES)]:
-        assert process.wait() == 0
+    share_a_processor(processor, SECONDS, BUSY_ONES)
 
 
 def test_lengths(processor):

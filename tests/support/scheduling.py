@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
     from pyebpf.tool import Histogram
 
-#: Uses its processor for some seconds of its own time.
+#: Once it is told to, it uses its processor for some seconds of its own time. Until then it has started, which takes an
+#: emulated machine longer than that.
 BUSY = """
 import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
-while time.process_time() < float(sys.argv[2]): pass
+print("ready", flush=True)
+input()
+until = time.process_time() + float(sys.argv[2])
+while time.process_time() < until: pass
 """
 #: Prints a child's number. Once it is told to, it wakes the child and keeps it from their processor for some seconds.
 HOG = """
@@ -77,12 +81,22 @@ def ended(process: subprocess.Popen[str]) -> Iterator[Schedstat]:
         assert process.wait(PATIENCE) == 0
 
 
-def share_a_processor(processor: int, seconds: float) -> dict[int, Schedstat]:
-    """The last numbers of two processes, by their ids, that are busy for so long each on one processor."""
+def share_a_processor(processor: int, seconds: float, count: int = 2) -> dict[int, Schedstat]:
+    """The last numbers of two or more processes, by their ids, that are busy for so long each on one processor."""
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     numbers = {}
-    for process in [python(BUSY, processor, seconds) for _ in range(2)]:
-        with ended(process) as stat:
-            numbers[process.pid] = stat
+    with ExitStack() as stack:
+        processes = [stack.enter_context(python(BUSY, processor, seconds, **pipes)) for _ in range(count)]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        for process in processes:
+            with ended(process) as stat:
+                numbers[process.pid] = stat
     return numbers
 
 
