@@ -103,7 +103,7 @@ def mixed_records(
     while consumer < producer and len(found) < most:
         start = consumer & last
         header = words[start >> 2]
-        if header & BPF_RINGBUF_BUSY_BIT:
+        if header >= BPF_RINGBUF_BUSY_BIT:  # the highest bit
             break
         length = header & ~_LENGTH
         step = stride(length)

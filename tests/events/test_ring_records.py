@@ -198,3 +198,12 @@ def test_positions_far_beyond_32_bits():
     writer = Writer(start=(1 << 40) + 248)
     writer.finish(writer.reserve(12), b"across an en")
     assert read_all(writer) == [b"across an en"]
+
+
+def test_a_record_beyond_what_was_written_is_garbled():
+    """By either way of reading."""
+    writer = Writer()
+    writer.put(0, struct.pack("<I", 64))
+    for read in (next_run, mixed_records):
+        with pytest.raises(MalformedData, match="a record of 64 bytes at position 0, written up to 16"):
+            read(writer.data, writer.words, 0, 16, 10)
