@@ -66,7 +66,7 @@ def build(options: Options) -> BPF:
 
     @bpf.xdp()
     def on_frame(ctx: XdpContext) -> int:
-        if ctx.ingress_ifindex < options.first:
+        if ctx.ingress_ifindex < 0:
             return XDP_DROP
         return XDP_PASS
 
@@ -85,7 +85,7 @@ def test_a_tool_whose_probe_is_wrong(tmp_path):
     assert (status, out) == (1, "")
     first, source, caret = err.splitlines()
     assert first.startswith(f"pyebpf run: {path}:17: a u32 < 0 is never true")
-    assert source.strip() == "if ctx.ingress_ifindex < options.first:"
+    assert source.strip() == "if ctx.ingress_ifindex < 0:"
     assert set(caret.strip()) == {"^"}
 
 
