@@ -37,8 +37,8 @@ SECONDS = Path(__file__).with_name("seconds.json")
 UNMEASURED = 3.0  # seconds of a test of a file that is new
 RECENT = 20  # commits that are looked at
 RECENT_SECONDS = 40.0  # of changed files that every kernel runs; older changes have met the kernels in earlier runs
-TOOLS = 300.0  # seconds of tools' files that one run deals
-REST = 100.0  # of other files
+TOOLS = 400.0  # seconds of tools' files that one run deals
+REST = 200.0  # of other files
 PART = 50.0  # the most that a part of a file takes, or a single test
 
 _TOOL = "test_tool_"
