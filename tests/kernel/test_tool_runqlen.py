@@ -26,8 +26,8 @@ def busy(processor):
 
 def test_lengths(processor):
     """While four are busy on a processor three wait: with -C its samples have that length."""
+    began = time.monotonic()  # before the first one samples: the other takes its time to attach
     with runqlen.open(by_cpu=True, frequency=HZ) as of_each, runqlen.open(frequency=HZ) as of_all:
-        began = time.monotonic()
         busy(processor)
         elapsed = time.monotonic() - began
         found = {each.labels["cpu"]: each for each in of_each()}
