@@ -181,8 +181,8 @@ def _btf_variable(name: str) -> bool:
 
 PROBES: dict[str, Callable[[str], bool]] = {
     "arch": lambda name: platform.machine() == name,
-    # A program that the test bed need not have, unlike a "command".
     "btf_variable": _btf_variable,
+    # A program that the test bed need not have, unlike a "command".
     "browser": lambda name: shutil.which(name) is not None,
     "command": lambda name: shutil.which(name) is not None,
     "device": _device,
