@@ -45,7 +45,7 @@ class Stats:
 class StatsType(AggregationType[Stats]):
     """Four cells: count, total (as `Total`), minimum, maximum (as `Minimum`, `Maximum`)."""
 
-    name = "statistics"
+    name = "a set of statistics"
     codes = "QqQQ"
     combine = (operator.add, operator.add, max, max)
 

@@ -197,6 +197,8 @@ def test_reading_outside_with_is_refused() -> None:
     for aggregation in (log2_hist(name="lat"), log2_hist(key=U32, name="lat"), minimum(name="lat")):
         with pytest.raises(NotLoaded, match=r"lat is not loaded: read it inside `with bpf:`"):
             aggregation.snapshot() if not hasattr(aggregation, "keys") else aggregation.items()
+    with pytest.raises(NotLoaded, match=r"^the set of statistics lat is not loaded"):
+        stats(name="lat").snapshot()
 
 
 def test_adding_is_for_probes() -> None:
