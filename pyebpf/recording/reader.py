@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+import os
+import stat
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import MalformedData
@@ -87,9 +88,18 @@ def _header(data: Any) -> Header:
     return Header(**found, events=events, summary=summary, arguments=tuple(map(str, data["arguments"])))
 
 
+def _open(path: str) -> BinaryIO:
+    """Open a regular file, which can be read again. Raises MalformedData for another: a FIFO would wait."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MalformedData("this is not a regular file: a recording is read more than once; copy it to one first")
+    return os.fdopen(descriptor, "rb")
+
+
 def read_header(path: str) -> Header:
     """The header of a file. Raises Damage and OSError."""
-    with Path(path).open("rb") as file:
+    with _open(path) as file:
         for offset, kind, _, data in read_blocks(file):
             if kind == HEADER:
                 try:
@@ -168,7 +178,7 @@ class Reader:
     def _of_blocks(self, path: str) -> Iterator[tuple[int, int, list[Any]]]:
         """Entries, each with the offset of its block, and the sizes of the blocks until then, decompressed."""
         read = 0
-        with Path(path).open("rb") as file:
+        with _open(path) as file:
             for offset, kind, size, entries in read_blocks(file):
                 if kind != ENTRIES:
                     continue

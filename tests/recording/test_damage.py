@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import struct
 import tracemalloc
 import zlib
@@ -165,3 +166,11 @@ def test_another_file(tmp_path):
     assert "format 9, and this version of pyebpf reads format 1" in shown(tmp_path / "a", MAGIC[:-1] + b"\x09")[2]
     with pytest.raises(MalformedData):
         open_recording(str(Path(__file__)))
+
+
+def test_only_regular_files(tmp_path):
+    """A FIFO would keep the command waiting, and nothing else can be read twice."""
+    os.mkfifo(tmp_path / "fifo")
+    for place in (tmp_path / "fifo", tmp_path, "/dev/null"):
+        with pytest.raises(MalformedData, match="not a regular file: a recording is read more than once"):
+            open_recording(str(place))
