@@ -209,7 +209,7 @@ class Struct(metaclass=_StructClass):
                 if f.name in cls.__dict__:
                     delattr(cls, f.name)
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
+    def __init__(self, /, *args: object, **kwargs: object) -> None:
         fields, positional = self.layout.fields, self.layout.positional
         if len(args) > len(positional):
             raise InvalidValue(too_many(self.layout, len(args)))

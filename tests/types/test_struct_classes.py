@@ -190,6 +190,18 @@ def test_a_field_hides_the_method_of_its_name():
     assert Outer(record).as_dict() == {"inner": {"as_dict": 1, "to_bytes": 2}}
 
 
+def test_a_field_may_be_called_self():
+    """By name, too; `from_bytes` reads it back."""
+
+    class Own(Struct):
+        self: u32
+        from_bytes: u32
+
+    record = Own(self=1, from_bytes=2)
+    assert (record.self, record.from_bytes) == (1, 2)
+    assert Own.layout.decode(Struct.to_bytes(record)) == record
+
+
 def test_a_field_called_layout_is_refused():
     """It would take the place of what every Struct is read by."""
     with pytest.raises(InvalidValue, match=r"Bad\.layout: a Struct's layout has that name; call the field layout_"):
