@@ -8,10 +8,15 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
+import construct
 import pytest
 
+from pyebpf.cli.report import guarded
 from pyebpf.cli.run import run_tool
+from pyebpf.output import escape
+from pyebpf.types.foreign import ConstructType
 
 START = "Tracing open(2)... Hit Ctrl-C to end.\n"
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}[+-]\d\d:\d\d"
@@ -156,15 +161,32 @@ def test_a_closed_standard_output_is_one_line(command):
     [
         ("permission", "pyebpf events: needs CAP_BPF and CAP_PERFMON: run it as root"),
         ("verifier", "pyebpf events: R1 may be None"),
-        (
-            "bug",
-            "pyebpf events: internal error, please report it with PYEBPF_TRACEBACK=1 set: ZeroDivisionError: a bug",
-        ),
     ],
 )
 def test_an_error_is_one_line_and_status_1(command, failure, line):
     """No start line, no heading, no traceback."""
     assert command("events", "--fail", failure) == (1, "", line + "\n")
+
+
+def test_an_error_of_a_tools_own_code_names_its_line(command):
+    """It is not pyebpf's to mend."""
+    status, out, err = command("events", "--fail", "bug")
+    assert (status, out) == (1, "")
+    line = r"pyebpf events: .*/fakes\.py:(\d+): ZeroDivisionError: a bug \(PYEBPF_TRACEBACK=1 shows the calls\)\n"
+    (number,) = re.fullmatch(line, err).groups()
+    source = (Path(__file__).parent / "fakes.py").read_text().splitlines()
+    assert 'raise ZeroDivisionError("a bug")' in source[int(number) - 1]
+
+
+def test_an_error_of_pyebpfs_own_code_is_to_be_reported(capsys):
+    """Whoever called it, and in whatever library it was raised."""
+    for wrong in (
+        lambda _: escape.fit(3, "wide"),
+        lambda _: ConstructType(construct.Int32ub, 4).assemble(iter([b"x"])),
+    ):
+        assert guarded(wrong, ["events"]) == 1
+        err = capsys.readouterr().err
+        assert err.startswith("pyebpf events: internal error, please report it with PYEBPF_TRACEBACK=1 set: "), err
 
 
 def test_a_verifier_log_is_shown_when_asked_for(command):
