@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.output.histogram import Histogram
 from pyebpf.output.records import as_plain
 
@@ -67,7 +68,7 @@ class CountsOf:
         """The rows of the interval."""
         labels = self.labels
         rows: dict[object, Counted] = {}
-        for key, found in bpf[self.name].interval().items():
+        for key, found in _called(bpf, "counts_of", self.name).interval().items():
             if isinstance(key, int | str | bytes):
                 parts = dict.fromkeys(labels, key)
             else:
@@ -115,7 +116,7 @@ def histograms_of(
     """
 
     def snapshot(bpf: Any, _options: Any) -> Iterator[Histogram]:
-        found = bpf[name].interval()
+        found = _called(bpf, "histograms_of", name).interval()
         if isinstance(found, Histogram):
             yield found
             return
@@ -149,6 +150,14 @@ def _shown(
 def _labelled(bpf: object, each: Histogram, labels: Mapping[str, Callable[[Any], object] | StackLabel]) -> Histogram:
     """A histogram with its labels as they are shown."""
     return each.with_labels({part: value for part, value in _shown(bpf, each.labels, labels) if value is not None})
+
+
+def _called(bpf: Any, function: str, name: str) -> Any:
+    """The map of a name. Raises InvalidValue for none, which is told before anything is attached."""
+    try:
+        return bpf[name]
+    except NotFound as error:
+        raise InvalidValue(f"{function}({name!r}): {error}") from None
 
 
 def _by_total(each: Histogram) -> tuple[int, str]:

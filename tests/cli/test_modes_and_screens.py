@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
+from pyebpf import BPF, u32
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
 from pyebpf.cli.schema import schema_of
+from pyebpf.errors import InvalidValue
 from pyebpf.output.histogram import Bucket, Histogram, log2
 from pyebpf.output.schema import histogram_schema
 from pyebpf.output.sink import Sink
@@ -230,6 +232,17 @@ def test_stacks_of_keys_are_shown_by_their_functions():
     assert traced.released == 1
     assert counts_of("calls")(traced, None)[0].stack == 5
     assert traced.released == 1
+
+
+def test_no_map_of_that_name():
+    """It is refused as the tool's declaration would be, which is before anything is attached."""
+    bpf = BPF()
+    bpf.counter(key=u32, name="sizes")
+    for made in (counts_of, histograms_of):
+        with pytest.raises(
+            InvalidValue, match=rf"^{made.__name__}\('size'\): no map is called 'size' \(did you mean sizes\?\)$"
+        ):
+            list(made("size")(bpf, None))
 
 
 def test_histograms_keep_their_sum():
