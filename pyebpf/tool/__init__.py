@@ -245,13 +245,19 @@ class Tool(Generic[P, Options, Built]):
         return found
 
     def check(self, options: Options, *, command: bool = False) -> None:
-        """Raise InvalidValue for an option out of its bounds, by its flag if it was given to a `command`."""
+        """Raise InvalidValue for an option out of its bounds and for two modes, by flags if given to a `command`."""
+        asked = []
         for item in fields(options):
             spec = item.metadata.get("spec")
+            value, name = getattr(options, item.name), item.name
             if spec is not None:
-                value = getattr(options, item.name)
-                check_value(item.name, str(item.type), value)
-                spec.check(spec.flags[-1] if command and spec.flags else item.name, value)
+                check_value(name, str(item.type), value)
+                name = spec.flags[-1] if command and spec.flags else name
+                spec.check(name, value)
+            if item.name in self.modes and value:
+                asked.append(name)
+        if len(asked) > 1:
+            raise InvalidValue(f"{' and '.join(asked)}: each of them takes the tool's place: give one")
 
     def prepare(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Options, Built]:
         """The options given as arguments, and the tracer for them, checked. Raises InvalidValue and NotFound."""

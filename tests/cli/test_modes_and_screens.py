@@ -14,6 +14,7 @@ from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
 from pyebpf.cli.schema import schema_of
 from pyebpf.errors import InvalidValue
+from pyebpf.output.columns import Row
 from pyebpf.output.histogram import Bucket, Histogram, log2
 from pyebpf.output.schema import histogram_schema
 from pyebpf.output.sink import Sink
@@ -230,8 +231,35 @@ def test_stacks_of_keys_are_shown_by_their_functions():
     (row,) = counts_of("calls", stack=KERNEL_STACK, reason={2: "NO_SOCKET"}.get)(traced, None)
     assert (row.pid, row.stack, row.reason, row.count, row.key.reason) == (7, ("k5",), "NO_SOCKET", 3, 2)
     assert traced.released == 1
+    shown = Row((Column("COUNT", 5), Column("STACK", below=True, type="tuple[str, ...]")))
+    assert (shown.line(row), shown.values(row), shown.object(row)["stack"]) == ("3\n\tk5", [3, "k5"], ["k5"])
     assert counts_of("calls")(traced, None)[0].stack == 5
     assert traced.released == 1
+
+
+def test_two_modes_at_once():
+    """They are refused: which of them ran would depend on their order. The library names fields, the command flags."""
+
+    @dataclass(frozen=True)
+    class TwoOptions(Options):
+        totals: bool = flag("-S", "--totals", help="totals")
+
+    two = EventTool(
+        name="two",
+        doc="Two.",
+        tracing="opens",
+        build=Tracer,
+        records=opens,
+        columns=(Column("PID", 7), Column("PATH")),
+        record=Open,
+        options=TwoOptions,
+        modes={"counts": COUNTS, "totals": COUNTS},
+    )
+    with pytest.raises(UsageError, match=r"^--counts and --totals: each of them takes the tool's place"):
+        parse(two, ["-S", "-c"])
+    with pytest.raises(InvalidValue, match=r"^counts and totals: each of them takes the tool's place: give one$"):
+        two.prepare(counts=True, totals=True)
+    assert two.mode(two.prepare(totals=True)[0]).columns == COUNTS.columns
 
 
 def test_no_map_of_that_name():

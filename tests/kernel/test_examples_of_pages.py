@@ -17,6 +17,8 @@ import pytest
 
 import pyebpf
 from pyebpf.kernel.config import read_config
+from tests.support.command import running
+from tests.support.folded import parse_folded
 from tests.support.needs import needs
 from tests.support.python import ENVIRONMENT, ROOT, finished, python
 from tests.support.traffic import inside
@@ -396,3 +398,18 @@ def test_call_names(monkeypatch, capsys):
     assert counts["getppid"] >= 200_000
     assert list(counts.values()) == sorted(counts.values(), reverse=True)
     assert pyebpf.syscall_name(9999) == "[unknown: 9999]"
+
+
+def test_connect_stacks():
+    """Each connect(2) of this process is in a stack that ends in the library's function. The page has its function."""
+    page = (ROOT / "docs" / "write-a-tool.md").read_text(encoding="utf-8")
+    source = (EXAMPLES / "connect_stacks.py").read_text(encoding="utf-8")
+    assert f"```python\n{source[source.index('def collect') : source.index('TOOL =')].rstrip()}\n```" in page
+    with running("run", str(EXAMPLES / "connect_stacks.py"), "-f", "-p", str(os.getpid())) as command:
+        with socket.socket() as end:
+            for _ in range(7):
+                end.connect_ex(("127.0.0.1", 0))
+        command.stop()
+    stacks = parse_folded(command.out.splitlines())
+    assert sum(stacks.values()) == 7
+    assert all("connect" in stack[-1] for stack in stacks), stacks
