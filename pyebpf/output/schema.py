@@ -47,7 +47,10 @@ def histogram_schema() -> Schema:
     bound = {"type": ["integer", "null"]}
     bucket = _object("bucket", {"low": bound, "high": bound, "count": _COUNT})
     fields = {TIME: _TIME, "unit": {"type": "string"}, "buckets": {"type": "array", "items": bucket}}
-    key = {"type": ["string", "integer", "number", "boolean", "null", "array"]}
+    key = {
+        "type": ["string", "integer", "number", "boolean", "null", "array"],
+        "description": "a part of the key, by name",
+    }
     found = {**_object("histogram", fields), "additionalProperties": key}
     found["properties"]["sum"] = {"type": "integer", "description": "sum of the values, in the unit"}
     return found
