@@ -20,6 +20,8 @@ _PACKAGE = __name__.partition(".")[0]
 #: Of the standard library, what stands between a user's line and this package: `with tool.open(): ...`.
 _BETWEEN = {"contextlib", "functools", "importlib", "importlib._bootstrap", "importlib._bootstrap_external"}
 
+_NOT_THE_USERS = sys.stdlib_module_names | {"construct", "pyroute2"}
+
 
 def hide_own_frames(error: BaseException) -> None:
     """Take this package's frames out of an error's traceback, and causes that show nothing else; once it is caught."""
@@ -30,6 +32,19 @@ def hide_own_frames(error: BaseException) -> None:
     known = isinstance(error, (LookupError, KeyboardInterrupt))
     if shown and not known and type(error).__module__.partition(".")[0] != _PACKAGE:
         error.add_note(f"(in {_PACKAGE}: {SETTING}=1 in the environment shows where)")
+
+
+def place_outside(error: BaseException) -> str:
+    """FILE:LINE of the code, such as a tool's in a file, that this package called and that raised it; else empty."""
+    place, called = "", False
+    for traceback in _frames(error.__traceback__)[0]:
+        frame = traceback.tb_frame
+        # Code that this package writes as it runs has no module.
+        if _is_own(frame) or "__name__" not in frame.f_globals:
+            place, called = "", True
+        elif called and str(frame.f_globals["__name__"]).partition(".")[0] not in _NOT_THE_USERS:
+            place = f"{frame.f_code.co_filename}:{traceback.tb_lineno}"
+    return place
 
 
 def _hide(error: BaseException, hidden: dict[int, bool]) -> bool:

@@ -19,7 +19,6 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 #: Bytes that are read of a file: a kernel with all its debugging information is larger, clang's objects are not.
 MAX_INPUT = 64 << 20
 TRACEBACK = "PYEBPF_TRACEBACK"
-_DEPENDENCIES = ("construct", "pyroute2")
 #: File systems that a container may lack, what mount(8) calls them, and a file that every one of them has.
 _MOUNTS = {"/proc": ("proc", "/proc/self"), "/sys": ("sysfs", "/sys/kernel")}
 
@@ -92,22 +91,10 @@ def describe(error: BaseException) -> str:
     return visible(f"{type(error).__name__}: {error}")
 
 
-def _place_outside(error: BaseException) -> str:
-    """FILE:LINE of the code, such as a tool's in a file, that pyebpf called and that raised the error; else empty."""
-    place, called, traceback = "", False, error.__traceback__
-    while traceback is not None:
-        code, name = traceback.tb_frame.f_code, traceback.tb_frame.f_globals.get("__name__", "pyebpf")
-        package = str(name).partition(".")[0]
-        if package == "pyebpf":
-            place, called = "", True
-        elif called and package not in sys.stdlib_module_names and package not in _DEPENDENCIES:
-            place = f"{code.co_filename}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return place
-
-
 def failed(program: str, error: BaseException) -> int:
     """Report an error that ended the command; the exit status."""
+    from pyebpf.tracebacks import place_outside  # for errors only, as `traceback`
+
     if os.environ.get(TRACEBACK):
         from traceback import print_exception
 
@@ -117,7 +104,7 @@ def failed(program: str, error: BaseException) -> int:
         note(f"{program}: {visible(error.of_tool)}")
     elif known or (isinstance(error, ImportError) and "ctypes" in str(error)):
         note(f"{program}: {describe(error)}")
-    elif place := _place_outside(error):
+    elif place := place_outside(error):
         note(f"{program}: {visible(place)}: {describe(error)} ({TRACEBACK}=1 shows the calls)")
     else:
         note(f"{program}: internal error, please report it with {TRACEBACK}=1 set: {describe(error)}")

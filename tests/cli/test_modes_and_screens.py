@@ -13,6 +13,7 @@ from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError
 from pyebpf.cli.run import run_tool
 from pyebpf.cli.schema import schema_of
+from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import Bucket, Histogram, log2
@@ -244,17 +245,7 @@ def test_two_modes_at_once():
     class TwoOptions(Options):
         totals: bool = flag("-S", "--totals", help="totals")
 
-    two = EventTool(
-        name="two",
-        doc="Two.",
-        tracing="opens",
-        build=Tracer,
-        records=opens,
-        columns=(Column("PID", 7), Column("PATH")),
-        record=Open,
-        options=TwoOptions,
-        modes={"counts": COUNTS, "totals": COUNTS},
-    )
+    two = replace(BOTH, options=TwoOptions, modes={"counts": COUNTS, "totals": COUNTS})
     with pytest.raises(UsageError, match=r"^--counts and --totals: each of them takes the tool's place"):
         parse(two, ["-S", "-c"])
     with pytest.raises(InvalidValue, match=r"^counts and totals: each of them takes the tool's place: give one$"):
