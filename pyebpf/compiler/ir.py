@@ -146,7 +146,12 @@ OPS: dict[Op, OpInfo] = {
     Op.ZEXT: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (1, 2, 4), zero-extended"),
     Op.SWAP: OpInfo(("scalar",), Result.SCALAR, ("size",), meaning="low size bytes (2, 4, 8) reversed, zero-extended"),
     Op.COMPARE: OpInfo(("any", "any"), Result.SCALAR, ("condition",), meaning="1 or 0"),
-    Op.OFFSET: OpInfo(("pointer", "scalar"), Result.POINTER, meaning="address plus number of bytes"),
+    Op.OFFSET: OpInfo(
+        ("pointer", "scalar"),
+        Result.POINTER,
+        ("imm",),
+        meaning="address plus number of bytes; of those that vary imm is the largest that verifiers know of, 0 if none",
+    ),
     Op.LOAD: OpInfo(
         ("pointer",),
         Result.DECLARED,

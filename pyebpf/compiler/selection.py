@@ -28,6 +28,7 @@ from pyebpf.compiler.machine import (
     MachineReturn,
     Node,
 )
+from pyebpf.compiler.partial_stores import PartialStores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -141,6 +142,7 @@ class _Selector:
         self.bit_tests = self._find_bit_tests()
         self.constants: dict[int, Node] = {}
         self.nodes: list[Node] = []
+        self.partial_stores = PartialStores(function, slots)
 
     def run(self, frame: int) -> MachineFunction:
         function = self.function
@@ -153,6 +155,7 @@ class _Selector:
         for block in function.blocks:
             nodes: list[Node] = []
             self.nodes = nodes
+            self.partial_stores.forget()
             for instruction in block.instructions:
                 self._instruction(instruction)
             terminator = self._terminator(block.terminator)
@@ -283,6 +286,8 @@ class _Selector:
         result = NONE if instruction.result is None else FIRST_VIRTUAL + instruction.result.number
         emit = self.nodes.append
         if op in _CALLS:
+            if op is IrOp.CALL_LOCAL:
+                self.partial_stores.forget()
             # A kernel function of known BTF id is called by it; its name is for readers.
             imm, symbol = instruction.imm, "" if op is IrOp.CALL or instruction.imm else instruction.symbol
             arguments = self._registers(instruction.operands)
@@ -359,6 +364,7 @@ class _Selector:
     def _store(self, instruction: ir.Instruction) -> None:
         pointer, value = instruction.operands
         size, where, comment = instruction.size, instruction.where, instruction.comment
+        self._store_anew(instruction)
         base, offset = self._address(pointer, instruction.imm, where)
         number = self._number(value)
         if number is not None and (base == FRAME or pointer.number not in self.contexts):
@@ -373,8 +379,16 @@ class _Selector:
         src = FIRST_VIRTUAL + value.number
         self.nodes.append(Node(_STORE[size], dst=base, src=src, offset=offset, where=where, comment=comment))
 
+    def _store_anew(self, instruction: ir.Instruction) -> None:
+        """Store some bytes of the stack as they are, for the verifier: see `partial_stores`."""
+        for offset in self.partial_stores.before(instruction.operands[0], instruction.imm, instruction.size):
+            byte = self._fresh()
+            self.nodes.append(Node(_LOAD[1], byte, src=FRAME, offset=offset, where=instruction.where))
+            self.nodes.append(Node(_STORE[1], dst=FRAME, src=byte, offset=offset, where=instruction.where))
+
     def _atomic(self, instruction: ir.Instruction, result: int) -> None:
         bits = instruction.size * 8
+        self._store_anew(instruction)
         name = instruction.symbol
         if name == "xchg":
             # There is no form of it that drops the old value.

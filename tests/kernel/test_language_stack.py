@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, array, char, field, s64, u8, u16, u32, u64
+from tests.language.harness import Case, Host
 from tests.support.needs import needs
 
 
@@ -138,3 +139,42 @@ def test_elements_at_run_time_indices_are_aligned_as_they_lie():
             assert {entry.names[first & 1], entry.names[second & 1]} == {"abcdefg"}
             assert entry.rows[first % 3] == entry.rows[second % 3] == b"abcdefghijkl"
             assert entry.few[second & 1] == b"mnopqr"
+
+
+BESIDE = """
+from pyebpf import Struct, array, field
+
+class Beside(Struct):
+    before: u32 = 0
+    first: {element} = 0
+    elements: list[{element}] = field(array({element}, {count}), default=[0] * {count})
+    last: {element} = 0
+    after: u32 = 0
+
+kept = bpf.hash(u32, Beside)
+"""
+STORED = """
+beside = Beside(before=u32(u), first=s, last=7)
+beside.elements[s % {count}] = u & 255
+out[0].r0 = beside.before
+out[0].r1 = beside.last
+out[0].r2 = beside.first
+beside.after = beside.before + 1
+beside.elements[s % {count}] += 1
+kept[1] = beside
+"""
+
+
+@pytest.mark.parametrize("element", ["u8", "u16", "u32", "u64"])
+@pytest.mark.parametrize("count", [3, 5, 9])
+def test_what_lies_beside_elements_at_run_time_indices_is_kept(element, count):
+    """Verifiers forget a register that lies in the same eight bytes as an element that is stored at a varying index."""
+    outside = BESIDE.format(element=element, count=count)
+    with Case(STORED.format(count=count), "s: u64, u", outside).loaded(Host()) as loaded:
+        for index in range(count):
+            assert loaded.run(s=index, u=100)[:3] == [100, 7, index]
+            elements = [0] * count
+            elements[index] = 101
+            value = loaded["kept"][1]
+            assert list(value.elements) == elements
+            assert (value.before, value.first, value.last, value.after) == (100, index, 7, 101)

@@ -134,7 +134,7 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
             f"test it first, if 0 <= i < {count}, or mask it"
         )
     base = lvalue.exact(p)
-    address = p.b.emit(Op.OFFSET, base, element_offset(p, number.value, count, size))
+    address = p.b.emit(Op.OFFSET, base, element_offset(p, number.value, count, size), imm=(count - 1) * size)
     p.b.assume_non_null(address)
     if lvalue.packet:
         address = with_bounds_check(p, address, size, base, lvalue.packet)
