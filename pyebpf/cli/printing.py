@@ -8,6 +8,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.output.columns import TIME, Column, plain
+from pyebpf.output.escape import visible
 from pyebpf.output.timestamps import Timestamps
 from pyebpf.output.writers import histogram_writer, json_line, table_writer
 
@@ -65,6 +66,12 @@ def table_form(common: Common) -> Format:
 def write_dropped(sink: Sink, time: str, totals: Mapping[str, int]) -> None:
     """Write drops as an object of their own: the time, and `dropped`, totals by reason."""
     sink.write(json_line({TIME: time, "dropped": plain(totals)}))
+
+
+def write_footer(sink: Sink, lines: Iterable[str]) -> None:
+    """Write the last lines of text, in which names may stand that somebody chose."""
+    for line in lines:
+        sink.line("\t".join(map(visible, line.split("\t"))))
 
 
 class Lines:
@@ -145,7 +152,7 @@ class Summaries:
         else:
             above = [self._stamps.clock(end)] if self._common.timestamps or self._screen else []
             if heading is not None:
-                above.append(heading)
+                above.append(visible(heading))
             if self._screen:
                 self._sink.write(self._clear)
                 items = islice(items, self._common.rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.cli.drops import Drops
 from pyebpf.cli.intervals import intervals
 from pyebpf.cli.parser import parse, program
-from pyebpf.cli.printing import Lines, Summaries, Unrecorded, write_dropped
+from pyebpf.cli.printing import Lines, Summaries, Unrecorded, write_dropped, write_footer
 from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import Signals, reader_of
 from pyebpf.errors import CompileError, NotFound, PyebpfError, VerifierError
@@ -254,9 +254,9 @@ class _Run:
             if last or done == self._common.count:
                 break
         if tool.footer is not None and (self._is_text or recorder.is_recording):
-            for line in recorder.footer(tool.footer(self._tracer, self._options)):
-                if self._is_text:
-                    self._sink.line(line)
+            lines = recorder.footer(tool.footer(self._tracer, self._options))
+            if self._is_text:
+                write_footer(self._sink, lines)
 
     def _print(self) -> None:
         """One summary."""

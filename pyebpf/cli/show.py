@@ -10,7 +10,7 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.drops import note_dropped
 from pyebpf.cli.files import check_file
 from pyebpf.cli.parser import Common, add_stack_files, number, one_stack_file, positive
-from pyebpf.cli.printing import Lines, Summaries, write_dropped
+from pyebpf.cli.printing import Lines, Summaries, write_dropped, write_footer
 from pyebpf.cli.recorded_pictures import check_picture, recorded_picture, write_subsecond
 from pyebpf.cli.report import FAILED, UsageError, note
 from pyebpf.cli.stacks import check_terminal
@@ -295,8 +295,7 @@ class _Show:
                     self._event(time, values)
             case Interval(time, heading, items):
                 if shown.has_time(time) and self._summaries is not None:
-                    above = None if heading is None else visible(heading)
-                    self._interval(time, above, self._wanted_items(items))
+                    self._interval(time, heading, self._wanted_items(items))
             case Stacks(time, items):
                 wanted = self._wanted_stacks(time, items)
                 if wanted or shown.has_time(time):
@@ -309,8 +308,7 @@ class _Show:
                     note_dropped(totals)
             case Footer(lines):
                 if shown.is_all and self._common.form == "text" and self._picture is None:
-                    for line in lines:
-                        self._sink.line("\t".join(map(visible, line.split("\t"))))
+                    write_footer(self._sink, lines)
             case End(unread=unread, reason=reason, message=message):
                 if unread:
                     note(f"Events not shown, since they were too many to print at the end: {unread}")

@@ -137,6 +137,14 @@ def test_a_screen_off_a_terminal_is_blocks(capsys):
     assert printed(capsys, TOP, "0.01", "1", "-r", "3").count("row") == 3
 
 
+def test_names_in_headings_and_footers_are_escaped(capsys):
+    """A terminal obeys no name that a tool puts there; tabs between a footer's columns stay."""
+    tool = replace(TOP, heading=lambda *_: "of \x1b[2J", footer=lambda *_: ["a\tb \x1b]0;x\x07"])
+    out = printed(capsys, tool, "0.01", "1")
+    assert " of \\x1b[2J\n" in out
+    assert out.endswith("a\tb \\x1b]0;x\\x07\n")
+
+
 def test_a_program_gets_all_rows_and_no_frame(capsys):
     """JSON and CSV have neither heading nor footer, and every row."""
     lines = printed(capsys, TOP, "--json", "0.01", "1").splitlines()
