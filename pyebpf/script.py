@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.frames import stack_text, symbol_text
+from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
@@ -67,6 +67,7 @@ class Script(BPF):
         self._files = _files() if "#include" in text else None
         self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files, ProgramFiles())
         self._signals = 0
+        self._unwinding = _Unwinding(self, pid or child) if "dw_ustack" in text else None
         self._script.script.unsafe = unsafe
         self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
@@ -159,6 +160,8 @@ class Script(BPF):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
                 records = self._script.script.events.poll(left)
                 self._answer_signals()
+                if self._unwinding is not None:
+                    self._unwinding.look()
                 captured.write()
                 yield from printer.texts(self._script.script.events, records)
                 if 0 < len(records) < _MANY and printer.status is None:
@@ -257,6 +260,21 @@ class Script(BPF):
         return made
 
 
+class _Unwinding:
+    """The stacks of dw_ustack(): of one process from its first event on, of all others from soon after theirs."""
+
+    def __init__(self, script: Script, pid: int | None) -> None:
+        from pyebpf.unwinding import Unwinder
+
+        self._unwinder = script._script.script.unwinder = Unwinder(script, () if pid is None else (pid,))
+        self._next = 0.0
+
+    def look(self) -> None:
+        """Read more of the programs that events came from, if it is time to."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._unwinder.look()
+
+
 class _Captured:
     """The packets that probes copy on their way to their files; without a buffer there are none."""
 
@@ -304,6 +322,8 @@ class _Names:
         return stack_text(frames, limit, mode, self._readable, kernel=True)
 
     def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
+        if mode == "build_id":
+            return places_text(self._script.stacks.user_places(number, pid)[:limit])
         source = self._script._script.script.settings.show_debug_info and mode != "raw"
         frames = self._script.stacks.user(number, pid, source=source)
         return stack_text(frames, limit, mode, self._readable)

@@ -23,7 +23,24 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from pyebpf import BPF, Struct, array, cast, field, has_field, helpers, pid, s16, s32, u32, u64, user, ustack, ustack_of
+from pyebpf import (
+    BPF,
+    Struct,
+    array,
+    cast,
+    field,
+    has_field,
+    helpers,
+    pid,
+    s16,
+    s32,
+    s64,
+    u32,
+    u64,
+    user,
+    ustack,
+    ustack_of,
+)
 from pyebpf.builder.intrinsics.stacks import DEPTH
 from pyebpf.builder.loops import MANY_ITERATIONS
 from pyebpf.elf.call_frame_program import (
@@ -134,6 +151,7 @@ class Unwinder:
     """
 
     def __init__(self, bpf: BPF, pids: Sequence[int] = ()) -> None:
+        self._bpf, self._subprograms = bpf, dict[int, Any]()
         self._rows = bpf.array(Row, size=ROWS, mappable=True, name="unwind_rows")
         self._mappings = bpf.array(CodeMapping, size=MAPPINGS, mappable=True, name="unwind_mappings")
         self._spaces = bpf.hash(key=u32, value=Space, size=PROCESSES, name="unwind_spaces")
@@ -165,31 +183,41 @@ class Unwinder:
         """Files whose rules are not read, since that would take too much, with the reasons."""
         return self._rules.given_up
 
-    def ustack(self) -> int:
+    def subprogram(self, frames: int) -> Any:
+        """`ustack(frames)` as a function that programs of any front end call."""
+        if frames not in self._subprograms:
+
+            def unwound() -> s64:
+                return self.ustack(frames)
+
+            self._subprograms[frames] = self._bpf.subprogram(unwound)
+        return self._subprograms[frames]
+
+    def ustack(self, frames: int = DEPTH) -> int:
         """In a probe: the number of the current stack in user space, as `pyebpf.ustack` gives it."""
         space = self._spaces.get(pid())
         if space is None:
-            number = ustack()
+            number = ustack(frames)
             if number >= 0:  # not a thread of the kernel's
                 self._want()
             return number
         if space.count == 0:
-            return ustack()
+            return ustack(frames)
         kernel = cast("struct pt_regs", helpers.task_pt_regs(helpers.get_current_task_btf()))
-        frames = Frames()
+        found = Frames()
         if has_field("struct pt_regs", "pstate"):
             now = Registers(ip=kernel.pc, sp=kernel.sp, fp=kernel.regs[29], link=kernel.regs[30], called=0)
         else:
             now = Registers(ip=kernel.ip, sp=kernel.sp, fp=kernel.bp, link=0, called=0)
         count = 0
         for index in range(_MANY):
-            if index >= DEPTH:
+            if index >= frames:
                 break
-            frames.addresses[index] = now.ip
+            found.addresses[index] = now.ip
             count = index + 1
             if not self._step(space, now):
                 break
-        return ustack_of(frames.addresses, count)
+        return ustack_of(found.addresses, count)
 
     def _want(self) -> None:
         """In a probe: ask for the code of the current process."""
@@ -407,8 +435,8 @@ def _check_registers_are_told(target: Any) -> None:
     # Since Linux commit dd6e10fbd9fb ("bpf: Add bpf_task_pt_regs() helper") (in v5.15).
     if not target.has("helper:task_pt_regs"):
         raise NotSupported(
-            "--unwind: this kernel does not tell a program with which registers a process left its own code; Linux "
-            "5.15 and later do: leave --unwind out"
+            "stacks without frame pointers are walked since Linux 5.15: this kernel does not tell a program with which "
+            "registers a process left its own code; leave --unwind out, and write ustack() for dw_ustack()"
         )
 
 

@@ -64,6 +64,12 @@ def stack_text(
     return "".join(["\n", *(f"{line}\n" for line in lines)])
 
 
+def places_text(places: Iterable[tuple[str, int]]) -> str:
+    """A line for each frame: the build id of its file, of 20 bytes as the kernel has it, and the offset there."""
+    lines = [f"{build_id[:40]:0<40} {offset:#04x}" if build_id else f"{offset:x}" for build_id, offset in places]
+    return "".join(["\n", *(f"{line}\n" for line in lines)])
+
+
 def _first(frames: Iterable[Frame], limit: int) -> Iterator[Frame]:
     for frame in frames:
         if limit <= 0:

@@ -57,6 +57,8 @@ class ScriptModule:
         self.script.pid = pid
         if programs is not None:
             self.script.files = programs
+        #: The module's maps that are not the script's own, such as those of dw_ustack(); known when it is compiled.
+        self._others: tuple[Any, ...] | None = None
         #: Warnings about the script, known once it is compiled.
         self.remarks: list[str] = []
         #: The probes of BEGIN, of END, of signals to this process, of benchmarks, iterators, and all others.
@@ -118,10 +120,12 @@ class ScriptModule:
         maps, module = self.script.maps, self._module
         self.remarks = self._leave_out(target) if self.script.settings.missing_probes != "error" else []
         self._check_modules(target)
+        if self._others is None:
+            self._others = tuple(module.maps)
         for _ in range(_MAX_BUILDS):
             with room():
                 self._infer(target)
-                module.maps[:] = [*maps.tables(), self.script.events]
+                module.maps[:] = [*maps.tables(), self.script.events, *self._others]
                 if self.script.packets.files:
                     module.maps.append(self.script.packets)
                 self.script.unreachable.clear()  # types that were not known yet led elsewhere

@@ -2,8 +2,9 @@
 
 The verifier keeps what it knows of a register that is stored to eight aligned bytes of the stack. Most forget that the
 rest holds anything, where a store at an offset that varies overwrites a part: they refuse to read it ("invalid read
-from stack"). Linux 5.10 and 6.1 do so of registers, Linux 6.18.15 also of constants; 6.12.117, 6.18.44 and 7.3 of
-neither. A store of one byte at a fixed offset makes every verifier take the eight bytes for plain data before.
+from stack"). Linux 5.10 and 6.1 do so of registers with bounds, Linux 6.18.15 of all and of constants; 6.12.117,
+6.18.44 and 7.3 of none. A store of one byte at a fixed offset, before, makes every verifier take the eight bytes for
+plain data.
 """
 
 from __future__ import annotations

@@ -194,6 +194,8 @@ class BPF(Module):
     def attach(self) -> None:
         """Attach every loaded program to what it was written for."""
         running = self._running
+        if self.before_attaching is not None:
+            self.before_attaching()
         try:
             running.attach()
         except PyebpfError as error:

@@ -66,6 +66,17 @@ class Stacks(StackTraceMap):
         with self._alone():
             return _missed(number) or self._symbols.user_frames(pid, addresses, source=source)
 
+    def user_places(self, number: int, pid: int) -> tuple[tuple[str, int], ...]:
+        """For each frame of a `ustack()` the build id of its file, in hexadecimal, and its offset there.
+
+        They say the same on every machine: names can be found elsewhere, or later. Code in no file that has a build id
+        has "" and its address.
+        """
+        addresses = self.frames(number)
+        with self._alone():
+            find = self._symbols.processes.file_place
+            return tuple(find(pid, address) or ("", address) for address in addresses)
+
     def user_function(self, address: int, pid: int) -> Frame:
         """The function of process `pid` at an address, such as a pointer to a function that an argument had."""
         with self._alone():

@@ -258,6 +258,13 @@ class _Process:
             for number, each in enumerate(lines)
         ) or (frame,)
 
+    def file_place(self, address: int) -> tuple[str, int] | None:
+        """The build id of the file that an address is in, and its offset there; None where there is none."""
+        mapping, file = self._find(address) or (None, None)
+        if mapping is None or file is None or not mapping.is_file or not file.elf.build_id:
+            return None
+        return file.elf.build_id, address - mapping.start + mapping.offset
+
     def resolve(self, address: int) -> Frame:
         frame = self._frames.get(address)
         if frame is None:
@@ -346,14 +353,23 @@ class Processes:
 
     def resolve(self, pid: int, address: int) -> Frame:
         """The name of an address in a process; a frame without name if there is none."""
-        known = pid in self._processes
-        process = self._process(pid)
-        if not known:
-            self._look(process)
+        process = self._seen(pid)
         before = process.size
         frame = process.resolve(address)
         self._mappings += process.size - before
         return frame
+
+    def file_place(self, pid: int, address: int) -> tuple[str, int] | None:
+        """The build id of the file that an address of a process is in, and its offset there; None if it has none."""
+        return self._seen(pid).file_place(address)
+
+    def _seen(self, pid: int) -> _Process:
+        """A process whose mappings were looked at, if it was there then."""
+        known = pid in self._processes
+        process = self._process(pid)
+        if not known:
+            self._look(process)
+        return process
 
     def with_source(self, pid: int, address: int, frame: Frame) -> tuple[Frame, ...]:
         """The frame of an address with its source line, behind those of the calls that were inlined there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.bpftrace.frames import stack_text, symbol_text
+from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.symbols.demangle import demangled
 from pyebpf.symbols.frame import Frame
 
@@ -62,3 +62,15 @@ def test_the_kernel_and_symbols():
     assert [symbol_text(each, readable) for each in FRAMES[1:]] == ["compare(int, Item const&)+16", "main+3", "0x7f00"]
     assert symbol_text(Frame("main", 0, "", 1), str) == "main"
     assert symbol_text(Frame("", 0, "", 0), str) == "0"
+
+
+def test_places():
+    """A build id is 20 bytes, as the kernel fills it up; code without a file has its address."""
+    places = [("ab" * 20, 0x1234), ("0102030405060708", 3), ("cd" * 32, 0), ("", 0x7F00)]
+    assert places_text(places).splitlines() == [
+        "",
+        "ab" * 20 + " 0x1234",
+        "0102030405060708" + "00" * 12 + " 0x03",
+        "cd" * 20 + " 0x00",
+        "7f00",
+    ]

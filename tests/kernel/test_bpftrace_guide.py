@@ -44,4 +44,4 @@ def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_page_has_examples() -> None:
     """As many as this file found."""
-    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 9)
+    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 12)

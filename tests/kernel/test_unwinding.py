@@ -12,12 +12,14 @@ import pytest
 
 from pyebpf import BPF, s32, u64
 from pyebpf.programs import memleak, offcputime, profile, stackcount
+from pyebpf.script import Script
+from pyebpf.symbols.files import ElfFile
 from pyebpf.unwinding import Unwinder
 from tests.support.native import build_native
 from tests.support.needs import needs
 from tests.support.python import ROOT
 from tests.support.told import told
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE, wait_until
 
 LACKING = ("-O2", "-fomit-frame-pointer", "-momit-leaf-frame-pointer", "-fno-optimize-sibling-calls", "-pthread")
 SOURCE = r"""
@@ -261,6 +263,67 @@ def test_a_summary(program):
 
 def names(stack):
     return [frame.name for frame in stack.user]
+
+
+def test_scripts(program):
+    """`dw_ustack`: whole stacks of a process that is known before, cut where a script says so."""
+    with told(program) as process:
+        counts = "@all[dw_ustack] = count(); @two[dw_ustack(perf, 2)] = count();"
+        script = Script(f"uprobe:{program}:target {{ {counts} }}", pid=process.pid)
+
+        def attached(_places):
+            for order in (("outer", 5), ("outer", 6), ("varying", 5)):
+                process.tell(*order)
+
+        text = "".join(script.output(lambda: True, attached=attached))
+    found = {
+        (name, tuple(re.findall(r"(\w+)\+\d+", frames))): int(count)
+        for name, frames, count in re.findall(r"@(\w+)\[\n(.*?)\]: (\d+)\n", text, re.DOTALL)
+    }
+    whole = {stack: count for (name, stack), count in found.items() if name == "all"}
+    assert sorted(whole.values()) == [1, 2]
+    for stack, count in whole.items():
+        inner = ("target", "leaf", "middle", "outer") if count == 2 else ("target", "leaf", "varying")
+        assert callers(stack, *inner)[0] == "main"
+    assert {stack: count for (name, stack), count in found.items() if name == "two"} == {("target", "leaf"): 3}
+    assert text.count(f" ({program})\n") == 2
+
+
+def test_build_ids(program):
+    """`build_id`: the file and the offset in it of each frame, from which names can be had elsewhere."""
+    elf = ElfFile(str(program))
+    (target,) = elf.find("target")
+    with told(program) as process:
+        both = 'printf("%s", ustack(build_id, 1)); printf("%s", dw_ustack(build_id, 3)); print(kstack);'
+        settings = {"stack_mode": "build_id"}
+        script = Script(f"uprobe:{program}:target {{ {both} }}", pid=process.pid, settings=settings)
+        lines = "".join(script.output(lambda: True, attached=lambda _: process.tell("outer", 5))).split("\n")
+    assert lines[:3] == ["", f"{elf.build_id} {target.offset:#04x}", ""]
+    assert lines[3] == lines[1]
+    callers = [line.split(" ") for line in lines[4:6]]
+    assert [build_id for build_id, _ in callers] == [elf.build_id] * 2
+    names = [elf.table().find(elf.address_of(int(offset, 16) - 1)).name for _, offset in callers]
+    assert names == ["leaf", "middle"]
+    assert all(re.fullmatch("[0-9a-f]{16}", line) for line in lines[7:-1] if line), lines
+
+
+def test_a_script_of_all_processes(program):
+    """Rules of a process are read soon after its first event."""
+    with told(program) as process:
+        script = Script(f"uprobe:{program}:target {{ @[dw_ustack()] = count(); }}")
+        until = time.monotonic() + PATIENCE
+        whole = 0
+
+        def stop():
+            nonlocal whole
+            process.tell("outer", 5)
+            whole += 1
+            return whole == 20 or time.monotonic() > until
+
+        text = "".join(script.output(stop))
+    counts = {"main+" in frames: int(n) for frames, n in re.findall(r"@\[\n(.*?)\]: (\d+)\n", text, re.DOTALL)}
+    assert sum(counts.values()) == 20
+    assert counts[True] > 10, counts
 
 
 def test_the_page(program):

@@ -366,6 +366,7 @@ BUILTINS: dict[str, Callable[[Scope, ast.Identifier], Value]] = {
     "retval": _retval,
     "kstack": _stack("kstack"),
     "ustack": _stack("ustack"),
+    "dw_ustack": _stack("dw_ustack"),
     "ncpus": _ncpus,
     "cpid": _cpid,
     "usermode": _user_mode,

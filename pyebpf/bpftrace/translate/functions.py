@@ -352,6 +352,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "usym": _usym,
     "kstack": _stack,
     "ustack": _stack,
+    "dw_ustack": _stack,
     "strftime": _strftime,
     "signal": _signal,
     "signal_thread": _signal,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.packets import Packets
@@ -54,6 +54,8 @@ _IGNORED |= {
     "str_trunc_trailer",
     "symbol_source",
     "unstable_tseries",
+    "unstable_typeinfo",
+    "unstable_dw_ustack",
 }
 
 
@@ -91,6 +93,8 @@ class Script:
         self.takes_bare_arguments = False
         #: The number of a group of processes by its directory.
         self.cgroup_id: Callable[[str], int] = _no_files
+        #: The `pyebpf.unwinding.Unwinder` of dw_ustack(), which scripts that name it are given.
+        self.unwinder: Any = None
         #: The programs and libraries that it probes.
         self.files = UserFiles()
         self._user_types: UserTypes | None = None

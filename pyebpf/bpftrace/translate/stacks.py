@@ -1,4 +1,4 @@
-"""`kstack` and `ustack`: numbers of stacks that `bpf.stacks` has, shown by names."""
+"""`kstack`, `ustack` and `dw_ustack`: numbers of stacks that `bpf.stacks` has, shown by names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
 
-MODES = ("bpftrace", "perf", "raw")
+#: How stacks are shown; `build_id` are those of user space alone.
+MODES = ("bpftrace", "perf", "raw", "build_id")
 
 
 def stack(s: Scope, name: str, arguments: Sequence[ast.Expression]) -> Value:
@@ -26,15 +27,20 @@ def stack(s: Scope, name: str, arguments: Sequence[ast.Expression]) -> Value:
     for each in arguments:
         if isinstance(each, ast.Identifier) and each.name in MODES:
             mode = each.name
-        elif isinstance(each, ast.Identifier) and each.name == "build_id":
-            raise s.error("the stack mode build_id is not supported yet: write bpftrace, perf or raw", each)
+            if mode == "build_id" and name == "kstack":
+                raise s.error("build_id is a mode of ustack: the kernel's own code is in no file", each)
         else:
             limit = known_number(s, each)
             if limit < 1:
                 raise s.error(f"{name}({limit}): give a number of frames above 0", each)
-    p = s.p
-    word: Any = stacks.kstack if name == "kstack" else stacks.ustack
-    number = word.call(p, [] if limit >= stacks.DEPTH else [limit], {})
+    if mode == "build_id" and name == "kstack":
+        mode = "raw"  # by the setting `stack_mode`, as in bpftrace
+    p, limit = s.p, min(limit, stacks.DEPTH)
+    if name == "dw_ustack":
+        number = s.script.unwinder.subprogram(limit).call(p, [], {})
+    else:
+        word: Any = stacks.kstack if name == "kstack" else stacks.ustack
+        number = word.call(p, [] if limit == stacks.DEPTH else [limit], {})
     if name == "kstack":
         return Special(KernelStack(limit, mode), number)
     return Special(UserStack(limit, mode), (number, task.process_number(p)))
