@@ -256,8 +256,14 @@ class Script(BPF):
 
             kind = JsonPrinter
         made = kind(_Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain)
-        made.warns, made.escapes = self.warns, self.escapes
+        made.warns, made.escapes, made.unwatch = self.warns, self.escapes, self._unwatch
         return made
+
+    def _unwatch(self, address: int) -> None:
+        from pyebpf.attach.perf_events import Breakpoint
+
+        address %= 1 << 64
+        self._running.detach_from(lambda place: isinstance(place, Breakpoint) and place.place == address)
 
 
 class _Unwinding:

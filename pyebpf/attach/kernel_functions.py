@@ -41,12 +41,19 @@ RAW_RETVAL = "raw_retval"
 #: The syntax of a function's name or a pattern; a module may stand before, an offset behind.
 _NAME = re.compile(r"(?:[\w*?\[\]!-]+:)?[\w.$*?\[\]!-]+(?P<offset>\+(?:0x[0-9a-fA-F]+|\d+))?", re.ASCII)
 
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+
 
 def split(function: str) -> tuple[str, str, str]:
     """Module, name and offset of "module:name+offset"; empty where not given."""
     module, _, name = function.rpartition(":")
     name, _, offset = name.partition("+")
     return module, name, offset
+
+
+def address_of_code(function: str) -> int | None:
+    """The address that stands in place of a function's name, "0xffffffff81234567"; None for a name."""
+    return int(function, 16) if _ADDRESS.fullmatch(function) else None
 
 
 def not_loaded(function: str) -> NotFound:
@@ -155,7 +162,7 @@ def callee(target: Target, function: str) -> TracedFunction:
     _, name, offset = split(function)
     prefix = architecture(target.arch).call_prefix
     call = name.removeprefix(prefix) if prefix and name.startswith(prefix) else ""
-    found = None if offset else btf_function(target, function)
+    found = None if offset or address_of_code(function) else btf_function(target, function)
     if found is None:
         return TracedFunction(name, call, None, None, 0)
     passed, slot = [], 0

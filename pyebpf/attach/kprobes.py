@@ -41,8 +41,8 @@ class Kprobe(AttachSpec):
     """The entry of kernel functions, or the return with `returns`: the context is `struct pt_regs`.
 
     A function is given by name ("tcp_sendmsg", "ip_rcv+0x1c" for an instruction within, "sch_fq:fq_enqueue" for a
-    module's) or by a pattern ("tcp_*"), which stands for at most `max_probes` of them. `matched` are those that only a
-    pattern named: those that cannot be probed are left out.
+    module's), by the address of an instruction ("0xffffffff81234567") or by a pattern ("tcp_*"), which stands for at
+    most `max_probes` of them. `matched` are those that only a pattern named: those that cannot be probed are left out.
     """
 
     functions: tuple[str, ...]
@@ -215,7 +215,7 @@ class KprobeDecorators(Decorators):
     """Probes at functions of the kernel by their registers: one by one, or many by one link."""
 
     def kprobe(self, *functions: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
-        """Run at the entry of functions, or at an instruction within one: "ip_rcv+0x1c"."""
+        """Run at the entry of functions, or at an instruction: "ip_rcv+0x1c", "0xffffffff81234567"."""
         check_names("kprobe", functions, offsets=True)
         places = (Kprobe((function,), max_probes=max_probes) for function in functions)
         return self._tracing("kprobe", functions, places, optional=optional)

@@ -119,7 +119,7 @@ class ScriptModule:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
         self.remarks = self._leave_out(target) if self.script.settings.missing_probes != "error" else []
-        self._check_modules(target)
+        self._check_places(target)
         if self._others is None:
             self._others = tuple(module.maps)
         for _ in range(_MAX_BUILDS):
@@ -181,10 +181,14 @@ class ScriptModule:
         except NotFound:
             return False
 
-    def _check_modules(self, target: Target) -> None:
-        """Refuse raw tracepoints of a module that has none such."""
+    def _check_places(self, target: Target) -> None:
+        """Refuse raw tracepoints of a module that has none such, and kprobes at addresses that are not allowed."""
         for each in self._module.probes:
             point = _body(each).point
+            if point.provider == "kprobe" and point.address is not None and not self.script.unsafe:
+                raise self.script.source.error(
+                    "a kprobe at an address may stand anywhere: allow it by --unsafe, or Script(unsafe=True)", point
+                )
             if point.provider != "rawtracepoint" or not point.target or "*" in point.text:
                 continue
             if (target.raw_tracepoint(point.function).module or "vmlinux") != point.target:

@@ -45,6 +45,8 @@ class Printer:
         self.warns = True
         #: Whether strings are to be escaped, as the names do.
         self.escapes = False
+        #: Takes the watchpoint off an address.
+        self.unwatch: Callable[[int], object] = lambda _: None
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
         #: Functions that format many records of an action; None for actions that are carried out one by one.
@@ -133,6 +135,10 @@ class Printer:
 
     def _do_exit(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
         self.status = values[0] & 0xFF
+        return ""
+
+    def _do_unwatch(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
+        self.unwatch(values[0])
         return ""
 
     def _do_time(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature

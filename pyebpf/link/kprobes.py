@@ -13,7 +13,7 @@ import os
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from pyebpf.attach.kernel_functions import split
+from pyebpf.attach.kernel_functions import address_of_code, split
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.errors import KernelError, NotFound, NotPermitted, NotSupported
 from pyebpf.kernel import bpf, perf
@@ -173,10 +173,14 @@ def _has_kprobe_events(host: Host) -> bool:
 
 
 def _attach(program: Program, target: Kprobe, function: str) -> tuple[Descriptor, bool]:
-    module, name, offset = split(function)
     what = f"{'kretprobe' if target.returns else 'kprobe'} {function}"
-    path = f"{module}:{name}" if module else name
-    event = open_probe("kprobe", path.encode(), int(offset or "0", 0), returns=target.returns, what=what)
+    address = address_of_code(function)
+    if address is None:
+        module, name, offset = split(function)
+        path, place = f"{module}:{name}" if module else name, int(offset or "0", 0)
+    else:
+        path, place = "", address
+    event = open_probe("kprobe", path.encode(), place, returns=target.returns, what=what)
     try:
         return attach_event(event, program.fileno(), cookie=program.spec.cookie, what=what)
     except OSError as error:
@@ -190,6 +194,8 @@ def _refusal(error: OSError, program: Program, what: str, function: str, host: H
 
     if error.errno not in _OF_THE_FUNCTION:
         return attach_error(error, program.name, what, needs=("CAP_PERFMON", "CAP_SYS_ADMIN"))
+    if address_of_code(function) is not None:
+        return NotSupported(f"{what}: no instruction of the kernel's that can be probed begins there", error.errno)
     gone = missing(function)
     if gone is not None:
         return gone

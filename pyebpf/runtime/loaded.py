@@ -210,6 +210,12 @@ class Loaded(Closing):
                 self.failing = self._spec.choices[self._spec.chosen[number]]
             raise
 
+    def detach_from(self, unwanted: Callable[[AttachSpec], bool]) -> None:
+        """Detach the programs that were loaded for a place that is not wanted any more."""
+        for program, link in self._links:
+            if program.spec.attach is not None and unwanted(program.spec.attach):
+                link.detach()
+
     def attachments(self) -> list[str]:
         """A line for each link that is attached."""
         return [f"{p.name}: {link.target}, by {link.how}" for p, link in self._links if not link.detached]

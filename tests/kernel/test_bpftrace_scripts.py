@@ -8,16 +8,18 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pyebpf.arch import host
+from pyebpf.errors import CompileError, NotSupported
 from pyebpf.script import Script
+from pyebpf.symbols.search import SymbolText
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs
 from tests.support.system_calls import NO_PROCESS, getpgid, getppid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
 CALLS, MORE = 211, 97
 MINE = f"/pid == {os.getpid()}/"
@@ -44,6 +46,23 @@ def test_calls_are_counted_exactly() -> None:
         assert bpf["@"].snapshot() == {0: CALLS}
         assert list(bpf["@by"].snapshot().values()) == [CALLS]
         assert not bpf.dropped
+
+
+def test_a_kprobe_at_an_address() -> None:
+    """It is that of a function here, which `func` names; --unsafe allows it."""
+    needs("attach:kprobe")
+    (symbol,) = SymbolText().find("do_sys_openat2")
+    probe = f'kprobe:{symbol.address:#x} {MINE} {{ printf("%s %s\\n", func, probe); }}'
+    with pytest.raises(CompileError, match="a kprobe at an address may stand anywhere: allow it by --unsafe"):
+        Script(probe).specs()
+    script = Script(probe, unsafe=True)
+    text = "".join(script.output(lambda: True, attached=lambda _: Path("/proc/self/comm").read_text()))
+    assert text.split("\n")[:2] == [f"do_sys_openat2 kprobe:{symbol.address:#x}", ""]
+    with (
+        pytest.raises(NotSupported, match="kprobe 0x1000: no instruction of the kernel's that can be probed begins"),
+        Script("kprobe:0x1000 { exit(); }", unsafe=True),
+    ):
+        pass
 
 
 def test_prints_come_in_the_order_of_the_probes() -> None:
@@ -191,6 +210,29 @@ def test_writes_to_memory_are_watched() -> None:
             words[0] += 1
             words[1] += 1
         assert bpf["@"].snapshot() == {os.getpid(): MORE}
+
+
+def test_a_watchpoint_is_taken_off() -> None:
+    """`unwatch` of an address: of two watchpoints the other one goes on."""
+    needs("setting:/sys/bus/event_source/devices/breakpoint")
+    words = (ctypes.c_uint64 * 2)()
+    first, second = (ctypes.addressof(words) + 8 * index for index in range(2))
+    script = Script(
+        f"watchpoint:{first:#x}:8:w {{ @first = count(); unwatch({first:#x}); }} "
+        f"watchpoint:{second:#x}:8:w {{ @second = count(); unwatch(1); }}",
+        pid=os.getpid(),
+    )
+    rounds = 0
+
+    def stop() -> bool:
+        nonlocal rounds
+        words[0] += 1
+        words[1] += 1
+        rounds += 1
+        return rounds == 5
+
+    text = "".join(script.output(stop))
+    assert text == "\n\n@first: 1\n@second: 5\n", text
 
 
 def test_arrays_and_loops_are_verified() -> None:

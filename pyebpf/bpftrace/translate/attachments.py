@@ -193,9 +193,9 @@ def _typed_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int 
 
 
 def _kprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
-    if point.address is not None:
-        raise source.error("a kprobe at an address is not supported yet: name the function", point)
     name = f"{point.target}:{point.function}" if point.target else point.function
+    if point.address is not None:
+        name = f"{point.address:#x}"
     if point.offset:
         name += f"+{point.offset:#x}"
     returns = point.provider == "kretprobe"

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 def is_function(name: str) -> bool:
-    """Whether the language has a function of a name, supported or not."""
-    return any(name in each for each in (*_TABLES, AGGREGATIONS, _LATER, BUILTINS))
+    """Whether the language has a function of a name."""
+    return any(name in each for each in (*_TABLES, AGGREGATIONS, BUILTINS))
 
 
 def function(name: str) -> Callable[[Scope, ast.Call], Value | None]:
@@ -68,16 +68,8 @@ def call(s: Scope, node: ast.Call) -> Value | None:
             return each[node.name](s, node)
     if node.name in AGGREGATIONS:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
-    if node.name in _LATER:
-        raise s.error(f"{node.name}() is not supported yet: {_LATER[node.name]}", node)
     known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
-
-
-#: Functions that bpftrace has, with what to do instead.
-_LATER = {
-    "unwatch": "leave it out",
-}
 
 
 def arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.Expression]:
@@ -187,6 +179,12 @@ def _exit(s: Scope, node: ast.Call) -> None:
 def _time(s: Scope, node: ast.Call) -> None:
     given = arguments(s, node, 0, 1)
     send(s, Action("time", text=known_text(s, given[0]) if given else "%H:%M:%S\n"), ())
+
+
+def _unwatch(s: Scope, node: ast.Call) -> None:
+    (address,) = arguments(s, node, 1, 1)
+    value = number(s, address)
+    send(s, Action("unwatch", (value.type,)), (value,))
 
 
 def unsafe(s: Scope, node: ast.Call) -> None:
@@ -343,6 +341,7 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "has_key": _has_key,
     "exit": _exit,
     "time": _time,
+    "unwatch": _unwatch,
     "bswap": _bswap,
     "cat": _printf,
     "system": _system,
