@@ -41,9 +41,10 @@ _REST, _MANY = 0.001, 1000
 
 
 class Script(BPF):
-    """A script. `arguments` are its `$1`, `$2` and so on; with `pid` probes at functions are of that process alone.
+    """A script. `arguments` are its `$1`, `$2` and so on; with `pid` it sees events of that process alone.
 
-    Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`.
+    Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`, and
+    whose memory its uprobes, USDT probes and watchpoints are in.
     `settings` are as those of a script's `config` block, and go before them. With `only` it has no other probes than
     those whose attach points this regular expression finds, and BEGIN and END.
 
@@ -65,11 +66,12 @@ class Script(BPF):
     ) -> None:
         super().__init__(target)
         self._files = _files() if "#include" in text else None
-        self._script = ScriptModule(self, text, arguments, file, pid, settings, only, self._files, ProgramFiles())
+        self._script = ScriptModule(
+            self, text, arguments, file, pid, child, settings, only, self._files, ProgramFiles()
+        )
         self._signals = 0
         self._unwinding = _Unwinding(self, pid or child) if "dw_ustack" in text else None
         self._script.script.unsafe = unsafe
-        self._script.script.child = child
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True

@@ -94,7 +94,7 @@ class Specifier:
         if self.kind == "c":
             return self._padded(chr(number & 0xFF))
         if self.kind == "p":
-            return self._padded(f"{number:x}", "0x")
+            return self._padded(f"{number:x}", "0x" if number else "")
         before = {"x": "0x", "X": "0X", "o": "0"}.get(self.kind, "") if self.alternate and number else ""
         return self._padded(format(number, self.kind if self.kind in "xXo" else "d"), before)
 
@@ -179,8 +179,8 @@ def parse_format(text: str) -> Format:
         if match["kind"] == "%":
             piece += "%"
             continue
-        if match["kind"] == "n" or (match["precision"] is not None and match["kind"] != "s"):
-            msg = f"{match[0]} is not supported: leave out the {'%n' if match['kind'] == 'n' else 'precision'}"
+        if match["kind"] == "n":
+            msg = f"{match[0]} is not supported: leave it out"
             raise ValueError(msg)
         flags = match["flags"]
         specifiers.append(
@@ -191,7 +191,8 @@ def parse_format(text: str) -> Format:
                 alternate="#" in flags,
                 zeros="0" in flags,
                 width=int(match["width"] or 0),
-                precision=None if match["precision"] is None else int(match["precision"]),
+                # bpftrace takes a number's precision and does nothing with it.
+                precision=int(match["precision"]) if match["precision"] and match["kind"] == "s" else None,
                 length=match["length"],
             )
         )

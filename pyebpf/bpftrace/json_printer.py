@@ -9,7 +9,18 @@ from pyebpf.bpftrace.histograms import linear_borders, log2_borders
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.series import series_json
 from pyebpf.bpftrace.tables import quotient
-from pyebpf.bpftrace.value_types import Address, Aggregate, Array, Boolean, Buffer, Number, Record, Tuple
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Aggregate,
+    Array,
+    Boolean,
+    Buffer,
+    KernelStack,
+    Number,
+    Record,
+    Tuple,
+    UserStack,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +69,9 @@ def plain(type_: ValueType, value: Any, names: Names) -> str:
 
 
 def _key(type_: ValueType, value: Any, names: Names) -> str:
-    """A key as text; the parts of a tuple and of a record have commas and no spaces between them."""
+    """A key as text, as bpftrace has it: no spaces between the parts of a tuple or record, none before frames."""
+    if isinstance(type_, KernelStack | UserStack):
+        return type_.text(value, names).replace("\n        ", "\n")
     if isinstance(type_, Tuple):
         return ",".join([_part(part, each, names) for part, each in zip(type_.parts, value, strict=True)])
     if isinstance(type_, Record):

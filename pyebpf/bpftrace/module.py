@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Builds of all probes until no type is new: each makes one wider, and few depend on each other.
 _MAX_BUILDS = 32
+#: Probes at places in the memory of processes.
+_IN_MEMORY = frozenset({"uprobe", "uretprobe", "usdt", "watchpoint"})
 
 
 class ScriptModule:
@@ -43,6 +45,7 @@ class ScriptModule:
         arguments: Sequence[str],
         file: str,
         pid: int | None,
+        child: int | None = None,
         settings: Mapping[str, str] | None = None,
         only: str = "",
         files: Files | None = None,
@@ -54,7 +57,7 @@ class ScriptModule:
         with room():
             program = expand(program, is_function)
         self.script = Script(program, arguments, settings)
-        self.script.pid = pid
+        self.script.pid, self.script.child = pid, child
         if programs is not None:
             self.script.files = programs
         #: The module's maps that are not the script's own, such as those of dw_ustack(); known when it is compiled.
@@ -88,7 +91,7 @@ class ScriptModule:
                     continue
                 for place in self._places(point):
                     body = ProbeBody(self.script, probe, place, program_name(place))
-                    made = request(module, source, place, body, pid)
+                    made = request(module, source, place, body, self._process(place.provider))
                     self._list_of(place).append(made)
         # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
         places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in ("uprobe", "uretprobe")]
@@ -98,6 +101,11 @@ class ScriptModule:
         if only and not module.probes:
             raise InvalidValue("No probes to attach")
 
+    def _process(self, provider: str) -> int | None:
+        """The process that a probe is limited to: the child's own are those in its memory, as with bpftrace."""
+        script = self.script
+        return script.child if script.pid is None and provider in _IN_MEMORY else script.pid
+
     def _places(self, point: AttachPoint) -> list[AttachPoint]:
         """An attach point; one in files by a pattern, such as `uprobe:*:malloc` with -p, as those of each file."""
         provider, pattern = point.provider, point.target
@@ -105,7 +113,8 @@ class ScriptModule:
         if kind not in ("uprobe", "usdt") or not point.function or not any(each in pattern for each in "*?["):
             return [point]
         name = ":".join(filter(None, (point.namespace, point.function))) if kind == "usdt" else point.function
-        pid = -1 if self.script.pid is None else self.script.pid
+        process = self._process(kind)
+        pid = -1 if process is None else process
         found = self.script.files.matching(kind, pattern, name, pid)
         if not found and self.script.settings.missing_probes == "error":
             advice = "" if pid >= 0 else ": with -p PID it names the files of a process, without it paths as in a shell"

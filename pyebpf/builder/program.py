@@ -104,6 +104,8 @@ class ProgramBuilder:
         self.program_type = program_type
         self.attach = attach
         self.target = target
+        #: Whether numbers in network order (`__be16`) are read as they lie, as C does, and not as this machine's.
+        self.keeps_byte_order = False
         self._program_context: ProgramContext[Any] | None = None
         self.maps: dict[str, MapSpec] = {}
         self.finished: list[ir.Function] = []

@@ -29,10 +29,9 @@ prints its maps. The arguments are its $1, $2 and so on; behind -- those that
 begin with --, as --name=value, are what getopt("name", 0) gives.
 
 options:
-  -p PID     probes at functions of processes, samples and events of this
-             process only
-  -c COMMAND run a command once all is attached, and end with it; as -p of it,
-             and its process is the script's cpid
+  -p PID     events of this process only
+  -c COMMAND run a command once all is attached, and end with it; its process
+             is the script's cpid, and uprobes, usdt and watchpoints are in it
   -o FILE    write the output to a file
   -f FORMAT  text, or json: an object a line
   -B MODE    when output is written: line (as it comes), full (at the end, or
@@ -193,7 +192,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
             text,
             arguments,
             file=file,
-            pid=given.get("pid", number),
+            pid=given.get("pid"),
             unsafe=bool(given.get("unsafe")),
             child=number,
             settings=_outer_settings(),

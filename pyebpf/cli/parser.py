@@ -187,7 +187,9 @@ def _add_option(parser: argparse.ArgumentParser, item: Field) -> None:
     metavar = spec.metavar or item.name.upper()
     reader = _reader(annotation)
     if spec.flags:
-        parser.add_argument(*spec.flags, dest=dest, type=reader, metavar=metavar, help=help_text)
+        # Of a list each further one adds to it.
+        action = "extend" if annotation.startswith("tuple[") else "store"
+        parser.add_argument(*spec.flags, dest=dest, action=action, type=reader, metavar=metavar, help=help_text)
     else:
         nargs = None if item.default is MISSING else "?"
         parser.add_argument(dest, type=reader, metavar=metavar, help=help_text, nargs=nargs)
@@ -387,6 +389,7 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         parser.hint = _delimited_hint(arguments)
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     own = {name.removeprefix("option."): given.pop(name) for name in list(given) if name.startswith("option.")}
+    own = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
     if "seconds" in given:
         if "duration" in given:
             raise UsageError(parser.prog, "give the seconds once: by themselves or with --duration")

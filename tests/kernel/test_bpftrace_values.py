@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from pyebpf.arch import host
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.support.needs import needs
+from tests.support.system_calls import getpgid
 
 
 def printed(text: str) -> list[str]:
@@ -89,3 +95,86 @@ def test_pointers_to_pointers_of_system_calls() -> None:
         firsts = dict(script["@first"].snapshot())
     assert found["/bin/true", "words of its own"] == 1
     assert "/bin/true" in firsts
+
+
+@pytest.mark.parametrize(
+    ("script", "lines"),
+    [
+        ("let $a : uint8 = 255; $a++; print($a); $a += 10; print($a);", ["0", "10"]),
+        ("let $a : int8 = 127; $a++; print($a); let $b : uint16; $b--; print($b);", ["-128", "65535"]),
+        ("let $a : uint64 = 0; $a--; print($a); print($a > 5);", ["18446744073709551615", "true"]),
+        ("let $a : int16 = 32767; print($a + 1); $a += 1; print($a);", ["32768", "-32768"]),
+        ("let $a : uint8; $b = (uint64)300; $a = $b; print($a);", ["44"]),
+        ("if (1) { let $a : uint8 = 255; $a++; print($a); } let $a = 255; $a++; print($a);", ["0", "256"]),
+        ("$a = (uint32)5; print(~$a); print(-$a);", ["4294967290", "4294967291"]),
+        ("$a = (uint64)5; print(-$a); print(~(uint8)5 + 1);", ["18446744073709551611", "251"]),
+        ("print(-(uint16)3); print(~(int64)3); print(~3); print(-3);", ["65533", "-4", "18446744073709551612", "-3"]),
+        ("print(-pid < 0); print(-curtask.pid < 0);", ["false", "true"]),
+        ('printf("[%.2d] [%5.1d] [%.3x] [%p] [%4p]\\n", 5, 5, 5, 0, 0);', ["[5] [    5] [5] [0] [   0]"]),
+    ],
+)
+def test_numbers_have_the_types_that_are_declared(script: str, lines: list[str]) -> None:
+    """As bpftrace 0.27 prints them."""
+    assert printed(f"BEGIN {{ {script} }}")[: len(lines)] == lines
+
+
+def test_a_number_that_does_not_fit_its_variable() -> None:
+    """The variable's range is in the message."""
+    with pytest.raises(CompileError, match="300 does not fit the variable's type: it holds 0 to 255"):
+        Script("BEGIN { let $a : uint8 = 300; }").specs()
+    with pytest.raises(CompileError, match="-1 does not fit the variable's type: it holds 0 to 65535"):
+        Script("BEGIN { let $a : uint16; $a = -1; }").specs()
+
+
+def test_numbers_in_network_order() -> None:
+    """As C reads them: `bswap` and `ntop` make ports and addresses of them, in structs of the kernel and in arrays."""
+    places = [("127.0.0.1", 9000), ("127.0.0.2", 9003), ("127.0.0.1", 9000)]
+
+    def connect(_places: int) -> None:
+        for place in places:
+            with socket.socket() as end:
+                end.connect_ex(place)
+        with socket.socket(socket.AF_INET6) as end:
+            end.connect_ex(("::1", 9005))
+
+    script = Script(
+        f"""tracepoint:syscalls:sys_enter_connect /pid == {os.getpid()}/ {{
+            $s = (struct sockaddr_in *)args.uservaddr; $six = (struct sockaddr_in6 *)args.uservaddr;
+            if ($s->sin_family == {socket.AF_INET}) {{
+                printf("%x %d %s\\n", $s->sin_port, bswap($s->sin_port), ntop($s->sin_addr.s_addr));
+                @ports = lhist(bswap($s->sin_port), 9000, 9004, 2);
+            }} else {{
+                $word = $six->sin6_addr.in6_u.u6_addr32[3];
+                printf("%d %s %x\\n", bswap($six->sin6_port), ntop($six->sin6_addr.in6_u.u6_addr8), $word);
+            }}
+        }}"""
+    )
+    lines = "".join(script.output(lambda: True, attached=connect)).splitlines()
+    assert lines[:4] == ["2823 9000 127.0.0.1", "2b23 9003 127.0.0.2", "2823 9000 127.0.0.1", "9005 ::1 1000000"]
+    assert [line.split()[2] for line in lines if line.startswith("[")] == ["2", "1"]
+
+
+def test_arguments_of_a_raw_tracepoint_by_number() -> None:
+    """64 bits each, as the kernel passes them."""
+    script = Script(
+        f"rawtracepoint:sys_enter /pid == {os.getpid()} && arg1 == {host().system_call('getpgid')}/ "
+        "{ @[arg1 == args.id] = count(); }"
+    )
+    text = "".join(script.output(lambda: True, attached=lambda _: getpgid(*range(7))))
+    assert "@[true]: 7\n" in text
+    with pytest.raises(CompileError, match="sys_enter has 2 arguments: arg0 to arg1"):
+        Script("rawtracepoint:sys_enter { @ = arg2; }").specs()
+
+
+def test_a_stack_as_a_key_of_json() -> None:
+    """Its lines have no spaces before them there."""
+    script = Script(
+        f"rawtracepoint:sys_enter /pid == {os.getpid()} && args.id == {host().system_call('getpgid')}/ "
+        "{ @k[kstack(1), 5] = count(); @v = kstack(1); }"
+    )
+    lines = "".join(script.output(lambda: True, attached=lambda _: getpgid(1), json=True)).splitlines()
+    found = {name: value for line in lines if line for name, value in json.loads(line)["data"].items()}
+    ((key, count),) = found["@k"].items()
+    assert count == 1
+    assert re.fullmatch(r"\n\S+\+\d+\n,5", key)
+    assert re.fullmatch(r"\n        \S+\+\d+\n", found["@v"])

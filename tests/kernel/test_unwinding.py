@@ -318,12 +318,12 @@ def test_a_script_of_all_processes(program):
             nonlocal whole
             process.tell("outer", 5)
             whole += 1
-            return whole == 20 or time.monotonic() > until
+            return whole == 40 or time.monotonic() > until
 
         text = "".join(script.output(stop))
     counts = {"main+" in frames: int(n) for frames, n in re.findall(r"@\[\n(.*?)\]: (\d+)\n", text, re.DOTALL)}
-    assert sum(counts.values()) == 20
-    assert counts[True] > 10, counts
+    assert sum(counts.values()) == 40
+    assert counts[True] > 5, counts
 
 
 def test_the_page(program):

@@ -21,7 +21,7 @@ from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, ValueTy
 from pyebpf.builder.ssa.conditions import Compare, negate
 from pyebpf.builder.values.arrays import equal_lvalues
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import KernelArray, integer_type
+from pyebpf.builder.values.kernel_objects import KernelArray, plain_integer
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -38,9 +38,9 @@ def element_type(type_: KernelType, space: Space) -> ValueType | None:
     """The type of what a C array consists of; None where a script keeps no such arrays: of structs, of text."""
     if type_.boolean:
         return Boolean()
-    integer = integer_type(type_)
+    integer = plain_integer(type_)
     if integer is not None:
-        return None if integer.big_endian else Number(integer.signed, size=integer.size)
+        return Number(integer.signed, size=integer.size)
     if type_.kind == "pointer" and type_.element is not None:
         return Address(kernel_target(type_.element), space)
     if type_.kind == "array" and type_.element is not None and type_.length:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
     from pyebpf.bpftrace.translate.script import Script
     from pyebpf.bpftrace.translate.script_functions import Frame
+    from pyebpf.bpftrace.value_types import Number
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
     from pyebpf.compiler import ir
@@ -54,6 +55,8 @@ class Scope:
         #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
         self.map_loops: list[ForEachLoop] = []
         self.bound: dict[str, tuple[Stored, ...]] = {}
+        #: Types of variables that the script declares, of numbers: what is assigned is cut to them.
+        self.declared: dict[str, Number] = {}
         #: Whether exit() is called.
         self.exits = False
         #: Whether what is built is only asked about, in code that nothing comes to.
@@ -94,6 +97,7 @@ class ProbeBody(Body):
         from pyebpf.bpftrace.translate.expressions import condition
         from pyebpf.bpftrace.translate.statements import run_block
 
+        p.keeps_byte_order = True
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
         if self.exits:  # and may run again before user space has heard of that

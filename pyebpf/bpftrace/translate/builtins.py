@@ -182,13 +182,19 @@ def _retval(s: Scope, node: ast.Identifier) -> Value:
 
 
 def positional(s: Scope, position: int, node: ast.Identifier, *, stacked: bool = False) -> Value:
-    """`arg0`: an argument by its position, 64 bits of a register."""
+    """`arg0`: an argument by its position, 64 bits of a register, or of a raw tracepoint's."""
     p, attach = s.p, s.p.attach
     if isinstance(attach, Usdt):
         word = p.program_context.parameter(p, f"arg{position}", U64, position)
         return _wrapped(s, word, node)
+    if isinstance(attach, BareTracepoint) and not stacked:
+        taken = len(p.target.raw_tracepoint(attach.name).parameters)
+        if position >= taken:
+            raise s.error(f"{attach.name} has {taken} arguments: arg0 to arg{taken - 1}", node)
+        return Integer(p.b.load(p.context, 8 * position, 8), signed=False)
     if not isinstance(attach, Kprobe | KprobeMulti | Uprobe) or stacked:
-        raise s.error(f"{node.name} is not supported here: it is for kprobes, uprobes and usdt; write args.NAME", node)
+        kinds = "kprobes, uprobes, usdt and raw tracepoints"
+        raise s.error(f"{node.name} is not supported here: it is for {kinds}; write args.NAME", node)
     if attach.returns:
         raise s.error(f"{node.name} is gone when a function returns: keep it in a map at its entry", node)
     space = Space.USER if isinstance(attach, Uprobe) else Space.KERNEL

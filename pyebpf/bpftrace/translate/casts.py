@@ -174,6 +174,15 @@ def _number(s: Scope, value: Value, node: ast.Cast, size: int) -> Integer:
     return as_integer(s, value, node)
 
 
+def assigned(s: Scope, value: Integer, type_: Number, node: ast.Node) -> Integer:
+    """A number as a variable has it that is declared with a type."""
+    kind = INTEGERS[f"{'s' if type_.signed else 'u'}{8 * type_.size}"]
+    literal = value.literal if value.type.least else None
+    if literal is not None and not kind.minimum <= literal <= kind.maximum:
+        raise s.error(f"{literal} does not fit the variable's type: it holds {kind.minimum} to {kind.maximum}", node)
+    return narrowed(s, value, kind)
+
+
 def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:
     """The low bytes of a number, extended by the type's sign."""
     p = s.p

@@ -298,6 +298,9 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     value = kept(s, value, node, large=True)
     if is_unknown(value):
         return
+    declared = s.declared.get(name)
+    if declared is not None and isinstance(value, Integer):
+        value = casts.assigned(s, value, declared, node)
     if not s.variables.note(name, value.type):
         held = s.variables.types[name].name
         raise s.error(f"this holds {held} elsewhere, and {value.type.name} here", node)

@@ -19,6 +19,7 @@ from pyebpf.bpftrace.translate.expressions import (
 from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
@@ -128,10 +129,13 @@ def _discard(s: Scope, node: ast.Discard) -> None:
 
 def _let(s: Scope, node: ast.Let) -> None:
     name = node.variable.name
+    s.declared.pop(name, None)
     if node.type is not None:
         type_ = type_names.value_type(s, node.type)
         if type_ is None:
             return
+        if isinstance(type_, Number):
+            s.declared[name] = type_
         if not s.variables.note(name, type_):
             raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
     if node.value is None:  # one of that name in a block before was another
@@ -140,7 +144,8 @@ def _let(s: Scope, node: ast.Let) -> None:
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
         return
-    if node.type is not None and not isinstance(value, Text):
+    is_cut = name in s.declared and isinstance(value, Integer)
+    if node.type is not None and not is_cut and not isinstance(value, Text):
         value = casts.converted(
             s, value, type_, ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node.value), node.value)
         )

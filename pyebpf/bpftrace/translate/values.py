@@ -23,7 +23,7 @@ from pyebpf.bpftrace.value_types import (
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, integer_type
+from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, plain_integer
 from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
@@ -320,7 +320,7 @@ def kernel_target(type_: KernelType) -> KernelType | IntType | CharFactory | Non
         return None
     if type_.character:
         return CharFactory()
-    return integer_type(type_) or type_
+    return plain_integer(type_) or type_
 
 
 def joined(one: ValueType, other: ValueType) -> ValueType | None:

@@ -378,7 +378,7 @@ def choose(p: ProgramBuilder, operator: str, left: Int, right: Int) -> Int:
 def read_int(p: ProgramBuilder, address: ir.Value, offset: int, type_: IntType) -> Int:
     """Load an integer as s64, or as u64 where it takes all of the 64 bits."""
     value = p.b.load(address, offset, type_.size, signed=type_.signed)
-    if type_.big_endian:
+    if type_.big_endian and not p.keeps_byte_order:
         value = p.b.emit(Op.SWAP, value, size=type_.size)
     if type_.size < U64.size:
         p.b.assume_bounds(value, type_.minimum, type_.maximum)

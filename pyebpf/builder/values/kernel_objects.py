@@ -58,6 +58,12 @@ def plain_name(name: str) -> str:
     return name[:-1] if name.endswith("_") and keyword.iskeyword(name[:-1]) else name
 
 
+def plain_integer(type_: KernelType) -> IntType | None:
+    """`integer_type` as C has it: a number in network order is one like any other."""
+    found = integer_type(type_)
+    return INTEGERS[f"u{8 * found.size}"] if found is not None and found.big_endian else found
+
+
 def integer_type(type_: KernelType) -> IntType | None:
     """Return the language's type for a C integer, enum or bool; None for anything else."""
     if type_.kind not in ("int", "enum") or type_.size not in (1, 2, 4, 8):
@@ -325,7 +331,7 @@ def value_at(
     nullable: bool = False,
 ) -> RunTimeValue:
     """Return the value in the language of a C object of `type_` at address + offset."""
-    integer = integer_type(type_)
+    integer = (plain_integer if p.keeps_byte_order else integer_type)(type_)
     if integer is not None:
         value = _load(p, address, offset, type_.size, trusted=trusted, space=space, signed=integer.signed)
         if integer.big_endian:
