@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 #: Attach points by kind: of the kernel, of a file.
 _PROVIDERS = {"p": ("kprobe", "uprobe"), "r": ("kretprobe", "uretprobe"), "t": ("tracepoint", ""), "u": ("", "usdt")}
+#: C's functions between network order and this machine's, with the types of their arguments.
+_SWAPPED = {
+    f"{before}{name}": f"uint{bits}"
+    for before in ("", "bpf_")
+    for bits, names in ((16, ("ntohs", "htons")), (32, ("ntohl", "htonl")), (64, ("be64_to_cpu", "cpu_to_be64")))
+    for name in names
+}
+
 #: What bcc calls current values, by what bpftrace does. bcc's `$pid` is the thread's.
 _CURRENT = {
     "$retval": "retval",
@@ -87,6 +95,12 @@ class Expressions:
                 found.append(self._entry(inner) if word == "$entry" else self._strcmp(inner, at_entry=at_entry))
                 position = end
                 continue
+            elif word in _SWAPPED:
+                end = self._bracket(words, position + 1)
+                inner = "".join(words[position + 1 : end]).strip()
+                found.append(f"bswap(({_SWAPPED[word]}){self.translated(inner, at_entry=at_entry)})")
+                position = end
+                continue
             elif word == "$latency":
                 found.append(f"(nsecs - {self._kept('nsecs')})")
             elif word in _CURRENT:
@@ -111,7 +125,8 @@ class Expressions:
         return self._no_bracket()
 
     def _no_bracket(self) -> int:
-        raise refused(self._text, 0, '$entry and STRCMP take values in parentheses: $entry(size), STRCMP("a", path)')
+        words = '$entry, STRCMP and ntohs take values in parentheses: $entry(size), STRCMP("a", path)'
+        raise refused(self._text, 0, words)
 
     def _name(self, name: str, *, at_entry: bool) -> str:
         """A bare name: a parameter, an argument by its number, or what the other language knows by it."""

@@ -32,6 +32,10 @@ COUNTED = {
     'p::f(char *a):u8:1:STRCMP("x:y", a)': (
         'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((u8)(1))] = count(); } }'
     ),
+    "p::f(struct sock *sk):u16:ntohs(sk->sk_dport):bpf_ntohl(sk->sk_daddr) != 1": (
+        "kprobe:f { if ((bswap((uint32)(((struct sock *)arg0)->sk_daddr)) != 1)) "
+        "{ @spec0[((u16)(bswap((uint16)(((struct sock *)arg0)->sk_dport))))] = count(); } }"
+    ),
     "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((u16)(((struct sock *)arg0)->sk_num))] = count(); }",
     "r:c:malloc(size_t size):u64:$entry(size):$latency > 100": (
         "uprobe:c:malloc { @entry0_0[tid] = nsecs; @entry0_1[tid] = ((size_t)arg0); }\n"
