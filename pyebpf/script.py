@@ -436,15 +436,26 @@ def _files() -> Files:
     return Files(_included)
 
 
+#: Bytes of a file that a script includes.
+_MAX_INCLUDED = 1 << 22
+
+
 def _included(path: str, file: str) -> tuple[str, str] | None:
     """The text and the name of a file beside the one that includes it, or at the path; None if there is none."""
     from pathlib import Path
 
+    from pyebpf.errors import MalformedData, NotFound
+    from pyebpf.symbols.files import open_regular
+
     for found in (Path(file).parent / path, Path(path)):
         try:
-            return found.read_bytes().decode(errors="surrogateescape"), str(found)
-        except OSError:
+            with open_regular(str(found)) as opened:
+                data = opened.read(_MAX_INCLUDED + 1)
+        except NotFound:
             continue
+        if len(data) > _MAX_INCLUDED:
+            raise MalformedData(f"{found} has more than {_MAX_INCLUDED >> 20} MiB: a script includes no such file")
+        return data.decode(errors="surrogateescape"), str(found)
     return None
 
 

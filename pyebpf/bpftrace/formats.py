@@ -27,6 +27,10 @@ _WORD = 64
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
 
+#: Characters that a value may be padded to.
+_WIDEST = 1 << 16
+
+
 @dataclass(frozen=True, slots=True)
 class Specifier:
     """One `%…` of a format."""
@@ -181,6 +185,9 @@ def parse_format(text: str) -> Format:
             continue
         if match["kind"] == "n":
             msg = f"{match[0]} is not supported: leave it out"
+            raise ValueError(msg)
+        if int(match["width"] or 0) > _WIDEST:
+            msg = f"{match[0]} is wider than {_WIDEST} characters"
             raise ValueError(msg)
         flags = match["flags"]
         specifiers.append(

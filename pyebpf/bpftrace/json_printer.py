@@ -40,7 +40,9 @@ def counted(kind: str, noun: str, number: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as JSON, with the bytes of processes that are no UTF-8 left as they are."""
+    r"""Text as JSON. A byte that is no UTF-8, which JSON cannot have, becomes the four characters `\xNN`."""
+    if not text.isascii():  # undecodable bytes are lone surrogates
+        text = "".join(f"\\x{ord(each) - 0xDC00:02x}" if "\udc80" <= each <= "\udcff" else each for each in text)
     return json.dumps(text, ensure_ascii=False)
 
 

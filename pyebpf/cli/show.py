@@ -186,10 +186,11 @@ def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
     if header.kind == "summary" and header.summary is None:
         return
     for each in conditions:
+        if each.name == TIME and TIME not in names:
+            raise UsageError("pyebpf show", "--where is about what records hold: for their time write --from and --to")
         if each.name not in names:
-            raise UsageError(
-                "pyebpf show", f"--where: {header.tool} has no field {each.name!r}{closest_or_all(each.name, names)}"
-            )
+            known = closest_or_all(each.name, sorted(names))
+            raise UsageError("pyebpf show", f"--where: {header.tool} has no field {each.name!r}{known}")
         numbers = each.name in _STACK_NUMBERS if header.kind == "stacks" else _are_numbers(tables, each.name)
         if numbers and not each.fits_numbers():
             raise UsageError(

@@ -148,7 +148,7 @@ def say_why_names_are_missing(tracer: Any, stacks: Sequence[Stack]) -> None:
         note(f"functions of the kernel have no names: {tracer.stacks.hidden}")
     given_up = dict(tracer.stacks.given_up)
     if given_up:
-        note(f"functions of a file have no names: {_first_of(given_up)}")
+        note(f"some functions have no names: {_first_of(given_up)}")
 
 
 def _first_of(reasons: Mapping[str, str]) -> str:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|\\)")
+#: Digits of a count: those of a u64.
+_DIGITS = 20
 
 
 def read_folded(lines: Iterable[str], name: str = "the input") -> dict[tuple[str, ...], int]:
@@ -25,7 +27,7 @@ def read_folded(lines: Iterable[str], name: str = "the input") -> dict[tuple[str
         if not text:
             continue
         frames, _, count = text.rpartition(" ")
-        if not frames or not (count.isascii() and count.isdigit()):
+        if not frames or not (count.isascii() and count.isdigit() and len(count) <= _DIGITS):
             raise MalformedData(
                 f"{name}: line {number} is not a folded stack: it has frames with semicolons between them, a blank and "
                 "a count"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -57,6 +58,13 @@ def _check_replaceable(path: str, *, overwrite: bool) -> None:
         raise InvalidValue(f"--record: {path} is there already: --overwrite replaces it")
 
 
+def _identity(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+
+
 class Writer:
     """Writes a recording. A failure (a full disk) ends it, is told to `failed`, and is no error of the tool's.
 
@@ -82,6 +90,8 @@ class Writer:
         self._part = 0
         self._group: int | None = None
         self._descriptor = -1
+        #: FILE.1, once there is one.
+        self._earlier: os.stat_result | None = None
         if overwrite:
             beside = f"{path}.{os.urandom(8).hex()}.new"
             self._begin(beside)
@@ -174,11 +184,21 @@ class Writer:
         self._write_all(block)
 
     def _rotate(self) -> None:
+        # Whoever has put files of his own here meanwhile keeps them.
+        first, second = _identity(self._path), _identity(older(self._path))
+        self._check(self._path, first, os.fstat(self._descriptor))
+        if second is not None:
+            self._check(older(self._path), second, self._earlier)
+        self._earlier = first
         os.close(self._descriptor)
         self._descriptor = -1
         Path(self._path).rename(older(self._path))
         self._part += 1
         self._begin(self._path)
+
+    def _check(self, path: str, found: os.stat_result | None, own: os.stat_result | None) -> None:
+        if found is None or own is None or not os.path.samestat(found, own):
+            raise FileExistsError(errno.EEXIST, f"{path} is another file by now")
 
     def _write_all(self, block: bytes) -> None:
         left = memoryview(block)

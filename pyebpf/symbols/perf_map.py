@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from pyebpf.elf.symbol_table import SymbolTable
@@ -28,7 +29,8 @@ class PerfMap:
 
     Lines that are none of that are left out. Only a file that belongs to root or to `owner`, the user of the process,
     is believed: anybody may put a file into /tmp. Each look reads on from the last one. What is in a file larger than
-    any compiler writes is not read, nor what there is no `room` for; `given_up` says so.
+    any compiler writes is not read; where there is no `room` for all names, the last ones are known. `given_up` says
+    so. There are none while a file has been read in part: code may have taken the place of other code since.
     """
 
     def __init__(self, path: str, owner: int, room: Room) -> None:
@@ -39,8 +41,9 @@ class PerfMap:
         self._cost = 0
         self._file = (0, 0)
         self._read = 0
-        # Code is thrown away and its place used again: of two entries for one address, the later.
-        self._names: dict[int, tuple[int, bytes]] = {}
+        self._is_whole = True
+        # Code is thrown away and its place used again: of two entries for one address, the later. The oldest are first.
+        self._names: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._table: SymbolTable | None = None
 
     def look(self, seconds: float) -> None:
@@ -53,14 +56,18 @@ class PerfMap:
                     return
                 if status.st_size > _LARGEST:
                     self.given_up = f"{self.path} has {status.st_size} bytes, more than are read for names"
+                    self.forget()
                     return
                 if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:
                     self._file, self._read = (status.st_dev, status.st_ino), 0
                     self.forget()
-                while status.st_size > self._read and time.thread_time() < until and not self.given_up:
+                self._is_whole = False
+                while status.st_size > self._read and time.thread_time() < until:
                     file.seek(self._read)
                     if not self._add(file.read(_PIECE)):
+                        self._is_whole = True
                         break
+                self._is_whole = self._is_whole or self._read >= status.st_size
         except (PyebpfError, OSError):
             pass  # gone, or not for this user
 
@@ -68,7 +75,7 @@ class PerfMap:
         """Give the memory back."""
         self._room.give_back(self._cost)
         self._cost = 0
-        self._names = {}
+        self._names = OrderedDict()
         self._table = None
 
     def _add(self, content: bytes) -> bool:
@@ -83,20 +90,29 @@ class PerfMap:
             except (ValueError, IndexError):
                 continue
             if 0 <= start < 1 << 64 and 0 < size < 1 << 64:
-                cost = 0 if start in self._names else _NAME_COST + len(line)
-                if not self._room.take(cost):
-                    self.given_up = f"{self.path} has more names than there is room for: the first ones are known"
-                    break
-                self._cost += cost
-                self._names[start] = (size, name)
+                if start in self._names:
+                    self._give_back(self._names.pop(start)[1])
+                while not (fits := self._room.take(_NAME_COST + len(name))) and self._names:
+                    self._give_back(self._names.popitem(last=False)[1][1])
+                    self.given_up = f"{self.path} has more names than there is room for: the last ones are known"
                 self._table = None
+                if not fits:
+                    self.given_up = f"{self.path} has more names than there is room for"
+                    continue
+                self._names[start] = (size, name)
+                self._cost += _NAME_COST + len(name)
         return whole > 0
 
+    def _give_back(self, name: bytes) -> None:
+        cost = _NAME_COST + len(name)
+        self._room.give_back(cost)
+        self._cost -= cost
+
     def table(self) -> SymbolTable:
-        """Return the symbols that were read so far."""
+        """The symbols of a file that has been read as far as it was there."""
         if self._table is None:
             self._table = SymbolTable([(start, size, name) for start, (size, name) in self._names.items()])
-        return self._table
+        return self._table if self._is_whole else SymbolTable([])
 
 
 def _hexadecimal(digits: bytes) -> int:

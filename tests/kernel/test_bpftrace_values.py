@@ -118,6 +118,12 @@ def test_numbers_have_the_types_that_are_declared(script: str, lines: list[str])
     assert printed(f"BEGIN {{ {script} }}")[: len(lines)] == lines
 
 
+def test_a_format_may_have_a_nul() -> None:
+    """It is printed, and what follows it; a text that is a value ends there."""
+    found = "".join(Script(r'BEGIN { printf("%d x\x00y %s\n", 5, "a\0b"); }').output())
+    assert found.startswith("5 x\0y a\n")
+
+
 def test_a_number_that_does_not_fit_its_variable() -> None:
     """The variable's range is in the message."""
     with pytest.raises(CompileError, match="300 does not fit the variable's type: it holds 0 to 255"):

@@ -27,7 +27,7 @@ def test_lines_of_other_programs():
     assert read_folded([]) == {}
 
 
-@pytest.mark.parametrize("line", ["a", "a b", "a -1", " 1", "1", "a 1.5", "a \N{SUPERSCRIPT TWO}"])
+@pytest.mark.parametrize("line", ["a", "a b", "a -1", " 1", "1", "a 1.5", "a \N{SUPERSCRIPT TWO}", f"a {10**20}"])
 def test_lines_that_are_none(line):
     """They are told with their number."""
     with pytest.raises(MalformedData, match=r"^x\.folded: line 2 is not a folded stack: "):

@@ -260,6 +260,7 @@ def test_conditions_about_labels_of_histograms(record, show):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--where", "time > 7"], "--where is about what records hold: for their time write --from and --to"),
         (["--where", "pit == 7"], "--where: events has no field 'pit' (did you mean pid?)"),
         (["--where", "__import__('os') == 7"], "is no condition: give NAME, then ==, !=, <, <=, >, >= or ~"),
         (["--where", "pid = 7"], "'pid = 7' is no condition"),

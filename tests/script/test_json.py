@@ -26,6 +26,9 @@ def lines(text: str, **options: Any) -> list[str]:
         ("print((uint64)0xffffffffffffffff);", "value", '"18446744073709551615"'),
         ('print((a=1, b="x"));', "value", '{"a": 1, "b": "x"}'),
         ("print((int8 *)8);", "value", "8"),
+        # A byte that is no UTF-8, a character that is.
+        ('print("\\xff\\xc3\\xa9");', "value", '"\\\\xff\xe9"'),
+        ('@["\\x80"] = "a\\xfe";', "map", '{"@": {"\\\\x80": "a\\\\xfe"}}'),
         ('print(buf("ab", 2));', "value", "[97,98]"),
         ("enum { ONE = 1 } BEGIN { print(ONE); }", "value", "1"),
         ("@x = 5;", "map", '{"@x": 5}'),

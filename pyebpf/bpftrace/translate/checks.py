@@ -8,7 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.events import Action
 from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.translate import arithmetic, maps
-from pyebpf.bpftrace.translate.expressions import assign_variable, condition, evaluate, known_text
+from pyebpf.bpftrace.translate.expressions import assign_variable, condition, evaluate, known_format
 from pyebpf.bpftrace.translate.type_names import asked
 from pyebpf.bpftrace.translate.values import Condition, Integer, Text, Unknown
 from pyebpf.bpftrace.value_types import Address, Array, Number, String
@@ -102,7 +102,7 @@ def _literal_text(s: Scope, node: ast.Call, given: tuple[ast.Expression, ...]) -
     if not given:
         raise s.error(f"{node.name}() takes a format", node)
     try:
-        layout = parse_format(known_text(s, given[0]))
+        layout = parse_format(known_format(s, given[0]))
     except ValueError as error:
         raise s.error(str(error), given[0]) from None
     values: list[object] = []

@@ -102,6 +102,11 @@ def known_number(s: Scope, node: ast.Expression) -> int:
     return found.literal
 
 
+def known_format(s: Scope, node: ast.Expression) -> str:
+    """The format of printf(): `known_text`, but a NUL that is written there does not end it."""
+    return node.value.decode("utf-8", "surrogateescape") if isinstance(node, ast.String) else known_text(s, node)
+
+
 def known_text(s: Scope, node: ast.Expression) -> str:
     """A text that is known when the script is compiled."""
     found = evaluate(s, node)

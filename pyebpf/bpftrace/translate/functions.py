@@ -18,6 +18,7 @@ from pyebpf.bpftrace.translate.expressions import (
     as_integer,
     evaluate,
     kept,
+    known_format,
     known_number,
     known_text,
     number,
@@ -95,7 +96,7 @@ def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
     """The action of a call with a format, and its values."""
     arguments(s, node, 1, 64)
     try:
-        layout = parse_format(known_text(s, node.arguments[0]))
+        layout = parse_format(known_format(s, node.arguments[0]))
     except ValueError as error:
         raise s.error(str(error), node.arguments[0]) from None
     given = node.arguments[1:]
