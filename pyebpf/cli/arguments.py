@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.cli.report import UsageError
+from pyebpf.errors import closest
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -28,9 +29,10 @@ class Parser(argparse.ArgumentParser):
         for word in [] if passes_on else sys.argv[1:] if args is None else args:
             if word == "--":
                 break
-            name = word.partition("=")[0]
-            if name.startswith("--") and not any(each.startswith(name) for each in self._option_string_actions):
-                self.error(f"unrecognized arguments: {word}")
+            name = word.partition("=")[0] if word.startswith("--") else word[:2]
+            is_option = len(name) > 1 and name[0] == "-" and name[1] not in "0123456789." and " " not in word
+            if is_option and name not in self._option_string_actions:
+                self.error(f"unrecognized arguments: {word}{closest(name, self._option_string_actions)}")
         if passes_on:
             return super().parse_args(args, namespace)
         return self.parse_intermixed_args(args, namespace)  # `TOOL PATTERN --json 1 5`, too

@@ -61,8 +61,10 @@ def test_a_letter_of_the_tools_own_leaves_the_common_option_its_long_name(fakes)
         ),
         (["--buffer", "8X"], "'8X' is not a size: give bytes, or a number with K, M or G, such as 16M"),
         (["--json", "--csv"], "argument --csv: not allowed with argument --json"),
-        (["--fai", "x"], "unrecognized arguments: --fai x"),
+        (["--timestamp"], "unrecognized arguments: --timestamp (did you mean --timestamps?)"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
+        (["-Z", "5", "word"], "unrecognized arguments: -Z"),
+        (["-Z5"], "unrecognized arguments: -Z5"),
     ],
 )
 def test_wrong_usage_names_the_option_and_what_is_wrong(fakes, arguments, message):
