@@ -240,11 +240,12 @@ def test_datagrams_that_the_protocol_has_no_memory_for(little_memory, make_names
         lines = [each for each in snapshot.events() if each.ends.local_port == port]
         text.stop()
     assert 0 < came < HOARDED
-    assert errors == HOARDED - came
+    refused = HOARDED - came
+    assert errors in (refused, 0)  # Linux 6.18.15 counts none of them
     # With queues for each node of memory (6.18 has them, 6.12 has not) UDP frees them later, and does not tell of each.
     later = PROBES["member"]("udp_sock.udp_prod_queue")
     names = ["sock_exceed_buf_limit"] if later else ["sock_exceed_buf_limit", "udp_fail_queue_rcv_skb"]
-    assert [each.name for each in lines] == names * errors
+    assert [each.name for each in lines] == names * refused
     exceeded = lines[:: len(names)]
     assert {(each.protocol, str(each.ends.local), each.size) for each in exceeded} == {("UDP", "127.0.0.1", 0)}
     assert all(each.pages > little_memory and each.allocated < each.limit for each in exceeded)
@@ -253,4 +254,4 @@ def test_datagrams_that_the_protocol_has_no_memory_for(little_memory, make_names
         text.out,
         re.MULTILINE,
     )
-    assert len(sentences) == errors
+    assert len(sentences) == refused
