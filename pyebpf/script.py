@@ -85,6 +85,8 @@ class Script(BPF):
 
     def compile(self, target: Target, *, excluded: Excluded | None = None) -> ModuleSpec:
         """Compile the script for a target."""
+        for check in self.before_compiling:  # before types are looked for, which builds all probes
+            check(target)
         compile_module = super().compile
         return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
 

@@ -31,6 +31,8 @@ def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.M
     """Each of its attach points becomes a program."""
     if "socket_cookie" in text:
         needs("helper:get_socket_cookie@tracing")
+    if "dw_ustack" in text:
+        needs("helper:task_pt_regs@perf_event")
     if "./server" in text:
         needs("command:gcc")
         monkeypatch.chdir(tmp_path)
