@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.ast.expressions import OWN
 from pyebpf.bpftrace.cursor import MAX_LEVELS
 from pyebpf.dataclass import fields, replace
 
@@ -144,7 +145,7 @@ class _Expansion:
                 given_part = frame.arguments.get(f"${name}")
                 if given_part is not None:
                     return _Part(replace(given_part.node, start=node.start, end=node.end), 1, 1)
-                return _Part(replace(node, name=f"{name}.{frame.number}"), 1, 1)
+                return _Part(replace(node, name=f"{name}{OWN}{frame.number}"), 1, 1)
             case ast.Let(variable=variable) if frame is not None and f"${variable.name}" in frame.arguments:
                 raise self._source.error(f"${variable.name} is a parameter of this macro: rename one", variable)
             case ast.Map(name=name) if frame is not None:

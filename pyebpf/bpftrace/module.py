@@ -8,6 +8,7 @@ from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
+from pyebpf.bpftrace.scopes import scoped
 from pyebpf.bpftrace.translate.attachments import plain, program_name, request
 from pyebpf.bpftrace.translate.body import ProbeBody
 from pyebpf.bpftrace.translate.functions import is_function
@@ -55,7 +56,7 @@ class ScriptModule:
         words = [each for each in arguments if not each.startswith("--")]
         program = parse(text, file, words, files)
         with room():
-            program = expand(program, is_function)
+            program = scoped(expand(program, is_function))
         self.script = Script(program, arguments, settings)
         self.script.pid, self.script.child = pid, child
         if programs is not None:

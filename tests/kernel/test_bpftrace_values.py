@@ -106,6 +106,9 @@ def test_pointers_to_pointers_of_system_calls() -> None:
         ("let $a : int16 = 32767; print($a + 1); $a += 1; print($a);", ["32768", "-32768"]),
         ("let $a : uint8; $b = (uint64)300; $a = $b; print($a);", ["44"]),
         ("if (1) { let $a : uint8 = 255; $a++; print($a); } let $a = 255; $a++; print($a);", ["0", "256"]),
+        ('if (1) { let $a = 6; print($a); } else { let $a = "x"; } let $a = "y"; print($a);', ["6", "y"]),
+        ('if (1) { $a = 1; } if (1) { let $a = "s"; print($a); } print($a);', ["s", "1"]),
+        ("let $a = 1; if (1) { $a = 2; let $b = $a; print($b); } print($a);", ["2", "2"]),
         ("$a = (uint32)5; print(~$a); print(-$a);", ["4294967290", "4294967291"]),
         ("$a = (uint64)5; print(-$a); print(~(uint8)5 + 1);", ["18446744073709551611", "251"]),
         ("print(-(uint16)3); print(~(int64)3); print(~3); print(-3);", ["65533", "-4", "18446744073709551612", "-3"]),
@@ -116,6 +119,16 @@ def test_pointers_to_pointers_of_system_calls() -> None:
 def test_numbers_have_the_types_that_are_declared(script: str, lines: list[str]) -> None:
     """As bpftrace 0.27 prints them."""
     assert printed(f"BEGIN {{ {script} }}")[: len(lines)] == lines
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["let $a = 1; let $a = 2;", "$a = 5; if (1) { let $a = 6; }", "for ($a : 0..2) { let $a = 5; }"],
+)
+def test_a_variable_hides_none(script: str) -> None:
+    """As in bpftrace."""
+    with pytest.raises(CompileError, match=r"\$a is there already, in this block or around it: take another name"):
+        Script(f"BEGIN {{ {script} }}")
 
 
 def test_a_format_may_have_a_nul() -> None:

@@ -10,6 +10,10 @@ from pyebpf.dataclass import dataclass, field
 TypeKeyword: TypeAlias = 'Literal["", "struct", "union", "enum"]'
 
 
+#: Between the name of a variable and a number: of the macro's call, or of the block, that it belongs to.
+OWN = "."
+
+
 @dataclass(frozen=True, slots=True, guarded=False)
 class Integer(Expression):
     """A number. Exponents and durations (in nanoseconds) are worked out; C's suffixes mean nothing."""
@@ -52,9 +56,14 @@ class PositionalParameterCount(Expression):
 
 @dataclass(frozen=True, slots=True, guarded=False)
 class Variable(Expression):
-    """A scratch variable, `$name`."""
+    """A scratch variable, `$name`. What stands behind `OWN` tells it from others of that name in the script."""
 
     name: str
+
+    @property
+    def written(self) -> str:
+        """The name in the script."""
+        return self.name.partition(OWN)[0]
 
 
 @dataclass(frozen=True, slots=True, guarded=False)

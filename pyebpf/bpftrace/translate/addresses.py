@@ -29,7 +29,7 @@ def address_of(s: Scope, node: ast.AddressOf) -> Value:
     type_ = s.storage.type_of(target.name)
     s.variables.note_address(target.name)
     if type_ is None:
-        s.unknown = s.unknown or s.error(f"nothing is assigned to ${target.name}", node)
+        s.unknown = s.unknown or s.error(f"nothing is assigned to ${target.written}", node)
         return Unknown(s.p)
     address = s.storage.address(target.name)
     if address is None:

@@ -122,7 +122,7 @@ def _variable(s: Scope, node: ast.Variable) -> Value:
     if node.name in s.bound:
         return Group([each.read(s.p) for each in s.bound[node.name]])
     if s.storage.type_of(node.name) is None:
-        s.unknown = s.unknown or s.error(f"${node.name} is read before anything is assigned to it", node)
+        s.unknown = s.unknown or s.error(f"${node.written} is read before anything is assigned to it", node)
         return Unknown(s.p)
     return s.storage.read(node.name)
 

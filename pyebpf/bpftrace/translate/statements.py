@@ -137,7 +137,9 @@ def _let(s: Scope, node: ast.Let) -> None:
         if isinstance(type_, Number):
             s.declared[name] = type_
         if not s.variables.note(name, type_):
-            raise s.error(f"${name} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node)
+            raise s.error(
+                f"${node.variable.written} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node
+            )
     if node.value is None:  # one of that name in a block before was another
         s.storage.declare(name)
         return
