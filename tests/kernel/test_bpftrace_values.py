@@ -112,6 +112,7 @@ def test_pointers_to_pointers_of_system_calls() -> None:
         ("$a = (uint32)5; print(~$a); print(-$a);", ["4294967290", "4294967291"]),
         ("$a = (uint64)5; print(-$a); print(~(uint8)5 + 1);", ["18446744073709551611", "251"]),
         ("print(-(uint16)3); print(~(int64)3); print(~3); print(-3);", ["65533", "-4", "18446744073709551612", "-3"]),
+        ("print(sizeof(BTF_VAR_STATIC)); print(sizeof(300));", ["8", "2"]),
         ("print(-pid < 0); print(-curtask.pid < 0);", ["false", "true"]),
         ('printf("[%.2d] [%5.1d] [%.3x] [%p] [%4p]\\n", 5, 5, 5, 0, 0);', ["[5] [    5] [5] [0] [   0]"]),
     ],

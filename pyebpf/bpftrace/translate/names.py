@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import literals
 from pyebpf.bpftrace.translate.constants import CONSTANTS
-from pyebpf.bpftrace.translate.values import Condition, constant, literal_text
+from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
+from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotFound
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     if node.name in CONSTANTS:
         return constant(s.p, CONSTANTS[node.name])
     try:
-        return constant(s.p, s.p.target.enumerator(node.name))
+        return _enumerator(s, node.name)
     except NotFound:
         unknown = f"{node.name} is no builtin, and no constant of the kernel's"
         if not s.script.takes_bare_arguments:
@@ -86,6 +87,13 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
         return argument(s, node.name, node)
     except CompileError as error:
         raise s.error(f"{unknown}; {error.message}", node) from None
+
+
+def _enumerator(s: Scope, name: str) -> Integer:
+    """A constant of the kernel's enums. Raises NotFound."""
+    found = constant(s.p, s.p.target.enumerator(name))
+    found.type = replace(found.type, least=8)  # as bpftrace has those of BTF
+    return found
 
 
 def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
