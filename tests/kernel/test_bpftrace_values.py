@@ -108,6 +108,7 @@ def test_pointers_to_pointers_of_system_calls() -> None:
         ("if (1) { let $a : uint8 = 255; $a++; print($a); } let $a = 255; $a++; print($a);", ["0", "256"]),
         ('if (1) { let $a = 6; print($a); } else { let $a = "x"; } let $a = "y"; print($a);', ["6", "y"]),
         ('if (1) { $a = 1; } if (1) { let $a = "s"; print($a); } print($a);', ["s", "1"]),
+        ("if (1) { $a = 1; print($a); } let $a; if (0) { $a = 3; } print($a);", ["1", "0"]),
         ("let $a = 1; if (1) { $a = 2; let $b = $a; print($b); } print($a);", ["2", "2"]),
         ("$a = (uint32)5; print(~$a); print(-$a);", ["4294967290", "4294967291"]),
         ("$a = (uint64)5; print(-$a); print(~(uint8)5 + 1);", ["18446744073709551611", "251"]),

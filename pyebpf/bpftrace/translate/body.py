@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage, Stored
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.ast import AttachPoint, Node, Probe
     from pyebpf.bpftrace.translate.script import Script
     from pyebpf.bpftrace.translate.script_functions import Frame
-    from pyebpf.bpftrace.value_types import Number
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.function import Loop
     from pyebpf.compiler import ir
@@ -57,6 +57,9 @@ class Scope:
         self.bound: dict[str, tuple[Stored, ...]] = {}
         #: Types of variables that the script declares, of numbers: what is assigned is cut to them.
         self.declared: dict[str, Number] = {}
+        #: Variables that a `let` declares, and those of them that are read before anything tells their type.
+        self.let: set[str] = set()
+        self.untyped: set[str] = set()
         #: Whether exit() is called.
         self.exits = False
         #: Whether what is built is only asked about, in code that nothing comes to.
@@ -114,6 +117,9 @@ class ProbeBody(Body):
         if p.b.reachable:
             scope.leave()
         self.exits = scope.exits
+        if scope.untyped and not scope.variables.changed and not self.script.maps.changed:
+            for name in scope.untyped:  # assigned where nothing comes: they are 0
+                scope.variables.note(name, Number())
         if scope.unknown is not None and not scope.variables.changed and not self.script.maps.changed:
             # A variable may hold what comes of such a map: that is the cause, then.
             unassigned = self.script.maps.unknown

@@ -122,6 +122,8 @@ def _variable(s: Scope, node: ast.Variable) -> Value:
     if node.name in s.bound:
         return Group([each.read(s.p) for each in s.bound[node.name]])
     if s.storage.type_of(node.name) is None:
+        if node.name in s.let:
+            s.untyped.add(node.name)
         s.unknown = s.unknown or s.error(f"${node.written} is read before anything is assigned to it", node)
         return Unknown(s.p)
     return s.storage.read(node.name)
