@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.cli.report import UsageError
-from pyebpf.errors import closest
+from pyebpf.errors import most_like
 from pyebpf.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ class Parser(argparse.ArgumentParser):
             name = word.partition("=")[0] if word.startswith("--") else word[:2]
             is_option = len(name) > 1 and name[0] == "-" and name[1] not in "0123456789." and " " not in word
             if is_option and name not in self._option_string_actions:
-                self.error(f"unrecognized arguments: {word}{closest(name, self._option_string_actions)}")
+                # By the words behind the dashes, which all have.
+                known = {each.lstrip("-"): each for each in self._option_string_actions if each.startswith("--")}
+                meant = most_like(name.lstrip("-"), known, likeness=0.6) if word.startswith("--") else []
+                hint = f" (did you mean {known[meant[0]]}?)" if meant else ""
+                self.error(f"unrecognized arguments: {word}{hint}")
         if passes_on:
             return super().parse_args(args, namespace)
         return self.parse_intermixed_args(args, namespace)  # `TOOL PATTERN --json 1 5`, too
