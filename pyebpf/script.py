@@ -83,12 +83,10 @@ class Script(BPF):
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
 
-    def compile(self, target: Target, *, excluded: Excluded | None = None) -> ModuleSpec:
-        """Compile the script for a target."""
-        for check in self.before_compiling:  # before types are looked for, which builds all probes
-            check(target)
-        compile_module = super().compile
-        return self._script.compile(target, lambda: compile_module(target, excluded=excluded))
+    def linked(self, target: Target, excluded: Excluded | None) -> ModuleSpec:
+        """Find the types of the script, and link it."""
+        link = super().linked
+        return self._script.compile(target, lambda: link(target, excluded))
 
     def take_bare_arguments(self) -> None:
         """Let `size` stand for `args.size` where it is nothing else, as in bcc's specifications."""

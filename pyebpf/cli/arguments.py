@@ -34,7 +34,7 @@ class Parser(argparse.ArgumentParser):
             if is_option and name not in self._option_string_actions:
                 # By the words behind the dashes, which all have.
                 known = {each.lstrip("-"): each for each in self._option_string_actions if each.startswith("--")}
-                meant = most_like(name.lstrip("-"), known, likeness=0.6) if word.startswith("--") else []
+                meant = most_like(name.lstrip("-"), known) if word.startswith("--") else []
                 hint = f" (did you mean {known[meant[0]]}?)" if meant else ""
                 self.error(f"unrecognized arguments: {word}{hint}")
         if passes_on:

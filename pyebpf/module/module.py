@@ -71,6 +71,10 @@ class BaseModule:
         """
         for check in self.before_compiling:
             check(target)
+        return self.linked(target, excluded)
+
+    def linked(self, target: Target, excluded: Excluded | None) -> ModuleSpec:
+        """Build and link every probe: `compile` behind the checks. A front end that finds types first builds again."""
         with collector_paused():
             spec, self._drop_reasons = link_module(self.probes, self.maps, target, excluded)
         self._choices = spec.choices

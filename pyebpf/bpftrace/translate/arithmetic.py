@@ -103,20 +103,12 @@ def _known(operator: str, left: int, right: int) -> int | None:
 
 
 def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
-    """`-x` and `~x`: of an unsigned number one of its size, as in bpftrace. `~x` of a literal is unsigned."""
+    """`-x` and `~x`, in 64 bits; the latter of a literal is unsigned, as bpftrace has it."""
     literal = value.literal if value.type.flexible else None
-    if literal is None and not value.signed:
-        found = p.b.emit(Op.NEG, value.value) if operator == "-" else p.b.binary(Op.XOR, value.value, p.b.const(-1))
-        size = value.type.size
-        if size < U64.size:
-            found = p.b.emit(Op.ZEXT, found, size=size)
-            p.b.assume_bounds(found, 0, (1 << 8 * size) - 1)
-        return Integer(found, signed=False, size=size)
-    if operator == "-":
-        if literal is not None and -literal >= S64.minimum:
-            return Integer(p.b.const(-literal), signed=True, literal=-literal, sure=value.sure)
-        return Integer(p.b.emit(Op.NEG, value.value), signed=True)
-    return Integer(p.b.binary(Op.XOR, value.value, p.b.const(-1)), signed=value.signed and literal is None)
+    if operator == "-" and literal is not None and -literal >= S64.minimum:
+        return Integer(p.b.const(-literal), signed=True, literal=-literal, sure=value.sure)
+    found = p.b.emit(Op.NEG, value.value) if operator == "-" else p.b.binary(Op.XOR, value.value, p.b.const(-1))
+    return Integer(found, signed=value.signed if literal is None else operator == "-")
 
 
 def compare(operator: str, left: Integer, right: Integer) -> Test:

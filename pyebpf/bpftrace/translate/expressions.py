@@ -136,7 +136,11 @@ def _unary(s: Scope, node: ast.Unary) -> Value:
     value = evaluate(s, node.value)
     if node.operator == "*":
         return dereferenced(s, value, node)
-    return arithmetic.unary(p, node.operator, as_integer(s, value, node.value))
+    value = as_integer(s, value, node.value)
+    found = arithmetic.unary(p, node.operator, value)
+    if value.signed or value.type.flexible:
+        return found
+    return casts.narrowed(s, found, INTEGERS[f"u{8 * value.type.size}"])  # as bpftrace has what is unsigned
 
 
 def dereferenced(s: Scope, value: Value, node: ast.Node) -> Value:

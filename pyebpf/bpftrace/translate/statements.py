@@ -130,7 +130,6 @@ def _discard(s: Scope, node: ast.Discard) -> None:
 def _let(s: Scope, node: ast.Let) -> None:
     name = node.variable.name
     s.let.add(name)
-    s.declared.pop(name, None)
     if node.type is not None:
         type_ = type_names.value_type(s, node.type)
         if type_ is None:
