@@ -17,8 +17,6 @@ from pyebpf.dataclass import dataclass, fields
 from pyebpf.errors import CompileError, NotFound, NotSupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pyebpf.attach.kernel_functions import PassedArgument, TracedFunction
     from pyebpf.bpftrace.translate.structs import Structs
     from pyebpf.target import KernelType, Target
@@ -89,18 +87,6 @@ class _Script:
             return None
 
 
-def _nodes(node: object) -> Iterator[ast.Node]:
-    """A node and all that is in it."""
-    if isinstance(node, tuple):
-        for each in node:
-            yield from _nodes(each)
-    elif isinstance(node, ast.Node):
-        yield node
-        for field in fields(node):
-            if field.name != "source":
-                yield from _nodes(getattr(node, field.name))
-
-
 # -- structs of the script's own ---------------------------------------------------------------------------------------
 
 
@@ -109,7 +95,7 @@ def _check_structs(found: _Script, structs: Structs) -> None:
     points = [point for probe in found.program.probes for point in probe.attach_points]
     if all(point.provider.lower() in _ELSEWHERE for point in points):
         return
-    used = {each.name for each in _nodes(found.program.items) if isinstance(each, ast.FieldAccess)}
+    used = {each.name for each in ast.nodes(found.program.items) if isinstance(each, ast.FieldAccess)}
     for node in found.program.definitions:
         if not isinstance(node, ast.Struct) or not node.name:
             continue
@@ -151,15 +137,17 @@ def _check_member(found: _Script, kernel: KernelType, member: ast.Member, offset
 def _check_members(found: _Script) -> None:
     """Say what became of a member that is gone, where the script names its struct."""
     wanted = {name for _, name in MEMBERS}
-    reads = [each for each in _nodes(found.program.items) if isinstance(each, ast.FieldAccess) and each.name in wanted]
+    reads = [
+        each for each in ast.nodes(found.program.items) if isinstance(each, ast.FieldAccess) and each.name in wanted
+    ]
     if not reads:
         return
     named = {
         f"{each.keyword} {_PART.sub('', each.name)}"
-        for each in _nodes((found.program.items, found.program.definitions))
+        for each in ast.nodes((found.program.items, found.program.definitions))
         if isinstance(each, ast.TypeName) and each.keyword
     }
-    if any(isinstance(each, ast.Identifier) and each.name == "curtask" for each in _nodes(found.program.items)):
+    if any(isinstance(each, ast.Identifier) and each.name == "curtask" for each in ast.nodes(found.program.items)):
         named.add("struct task_struct")
     own = {_PART.sub("", each.name) for each in found.program.definitions if isinstance(each, ast.Struct)}
     for struct, name in MEMBERS:

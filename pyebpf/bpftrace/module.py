@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.attach.kernel_functions import is_pattern
 from pyebpf.attach.uprobes import Uprobe
+from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
@@ -90,7 +92,7 @@ class ScriptModule:
             for point in probe.attach_points:
                 if not plain(point.provider) and not is_wanted(point):
                     continue
-                for place in self._places(point):
+                for place in self._places(point, probe):
                     body = ProbeBody(self.script, probe, place, program_name(place))
                     made = request(module, source, place, body, self._process(place.provider))
                     self._list_of(place).append(made)
@@ -107,12 +109,17 @@ class ScriptModule:
         script = self.script
         return script.child if script.pid is None and provider in _IN_MEMORY else script.pid
 
-    def _places(self, point: AttachPoint) -> list[AttachPoint]:
-        """An attach point; one in files by a pattern, such as `uprobe:*:malloc` with -p, as those of each file."""
+    def _places(self, point: AttachPoint, probe: ast.Probe) -> list[AttachPoint]:
+        """An attach point of a probe: one in files by a pattern as those of each file, `uprobe:*:malloc` with -p.
+
+        One by a pattern of functions is all of them, and those of each function where the probe tells them apart.
+        """
         provider, pattern = point.provider, point.target
         kind = {"uretprobe": "uprobe"}.get(provider, provider)
-        if kind not in ("uprobe", "usdt") or not point.function or not any(each in pattern for each in "*?["):
+        if kind not in ("uprobe", "usdt") or not point.function:
             return [point]
+        if not is_pattern(pattern):
+            return self._functions(point, probe) if kind == "uprobe" else [point]
         name = ":".join(filter(None, (point.namespace, point.function))) if kind == "usdt" else point.function
         process = self._process(kind)
         pid = -1 if process is None else process
@@ -121,6 +128,22 @@ class ScriptModule:
             advice = "" if pid >= 0 else ": with -p PID it names the files of a process, without it paths as in a shell"
             raise self.script.source.error(f"No matches for {_described(point)}{advice}.", point)
         return [replace(point, target=path) for path in found] or [point]
+
+    def _functions(self, point: AttachPoint, probe: ast.Probe) -> list[AttachPoint]:
+        """An attach point by a pattern of functions of a file: each of them, where the probe's name is asked for."""
+        if not (point.namespace or is_pattern(point.function)):
+            return [point]
+        parts = ast.nodes((probe.predicate, probe.body))
+        if not any(isinstance(each, ast.Identifier) and each.name == "probe" for each in parts):
+            return [point]
+        lead = f"{point.namespace}:" if point.namespace else ""
+        process = self._process("uprobe")
+        try:
+            found = self.script.files.named(point.target, lead + point.function, -1 if process is None else process)
+        except NotFound:  # which is told when it is attached
+            return [point]
+        text = f"{point.provider}:{point.target}:{lead}"
+        return [replace(point, function=name, text=text + name) for name in found]
 
     def _list_of(self, point: AttachPoint) -> list[AnyProbe]:
         return self._lists.get(point.provider.upper(), self.attached)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import contextmanager
@@ -164,11 +165,15 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
         raise UsageError(
             program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
         )
+    # As with tools, what a start makes stays: `print_output` looks for garbage again once all is attached.
+    gc.disable()
     try:
         return _run_given(text, file, rest, given)
     except PyebpfError as error:
         note(f"{program}: {describe(error)}")
         return FAILED
+    finally:
+        gc.enable()
 
 
 def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]) -> int:
@@ -280,6 +285,8 @@ def print_output(
         note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
+        gc.freeze()
+        gc.enable()
         if not quiet:
             tell_attached(script, count, verbose=verbose)
             if json:

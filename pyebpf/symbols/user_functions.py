@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.elf.symbols import IFUNC
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.kernel.roots import split_root
+from pyebpf.symbols.cpp_functions import PREFIX, cpp_matching, is_cpp, similar
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.files import ElfFile
 from pyebpf.symbols.ifuncs import instead_of, split_ifuncs, summary
@@ -63,7 +64,8 @@ def find_functions(
 ) -> Functions:
     """Find the functions `names`: symbols, "symbol+offset", offsets in the file ("0x1234"), patterns.
 
-    Also addresses ("*0x401234"), as the file's symbols have them, and lines of source files ("file.c:22").
+    Also addresses ("*0x401234"), as the file's symbols have them, lines of source files ("file.c:22"), and names of C++
+    ("cpp:Server::handle*").
 
     A symbol with several versions has several places. `binary` is what the author called the file. Raises NotFound with
     closest names if there is none of them; InvalidValue for places inside a function that a return probe cannot have,
@@ -104,7 +106,7 @@ def matching_functions(elf: ElfSymbols, pattern: str, *, binary: str = "") -> tu
     """
     binary = binary or elf.path
     names: dict[str, list[int]] = {}
-    if not _PATTERN & set(pattern):
+    if not _is_pattern(pattern):
         found = find_functions(elf, (pattern,), binary=binary)
         for place in found.places:
             names.setdefault(place.name, []).append(place.offset)
@@ -121,9 +123,15 @@ def matching_functions(elf: ElfSymbols, pattern: str, *, binary: str = "") -> tu
             break
     ifuncs = [left_out[value] for value in sorted(left_out)]
     if not names:
-        hint = "" if ifuncs else closest(pattern.strip("*?"), (symbol.name for symbol in elf.matching("*")))
+        known = () if ifuncs or is_cpp(pattern) else (symbol.name for symbol in elf.matching("*"))
+        hint = closest(pattern.strip("*?"), known)
         raise NotFound(f"{_nothing_matches(elf, pattern, binary, ifuncs)}{hint}")
     return names, f"{pattern} of {binary} leaves out {summary(elf, ifuncs)}" if ifuncs else ""
+
+
+def _is_pattern(name: str) -> bool:
+    """Whether a name may stand for several functions: C++ overloads them."""
+    return bool(_PATTERN & set(name)) or is_cpp(name)
 
 
 def _places(
@@ -137,12 +145,12 @@ def _places(
         return [_at_offset(elf, name, binary, returns=returns)]
     if _ADDRESS.fullmatch(name):
         return [_at_address(elf, name, int(name[1:], 16), binary, returns=returns)]
-    if is_line(name):
+    if is_line(name) and not is_cpp(name):
         return [_at_address(elf, name, at, binary, returns=returns) for at in addresses_of_line(elf, name, binary)]
     bare, plus, distance = name.rpartition("+")
     if plus and (symbols := elf.find(bare)):
         return _inside(elf, symbols, name, distance, binary, returns=returns)
-    if _PATTERN & set(name):
+    if _is_pattern(name):
         found, left_out = _matching(elf, name, binary, max_probes)
         if left_out:
             ifuncs[name] = left_out
@@ -152,6 +160,8 @@ def _places(
         raise _Absent(f"{binary} has no function {name}: its {plain} is {' and '.join(map(str, others))}")
     if next(elf.matching("*"), None) is None:
         raise _Absent(f"{binary} has no symbols: it was stripped; an offset in the file such as 0x1234 can be probed")
+    if "::" in name or "(" in name:
+        raise _Absent(f"{binary} has no symbol {name}: a function of C++ by its readable name is {PREFIX}{name}")
     raise _Absent(f"{binary} has no function {name}{closest(name, (each.name for each in elf.matching('*')))}")
 
 
@@ -241,13 +251,16 @@ def _matching(elf: ElfSymbols, pattern: str, binary: str, max_probes: int) -> tu
 
 def _code_matching(elf: ElfSymbols, pattern: str) -> tuple[Iterator[tuple[Symbol, int]], dict[int, str]]:
     """Functions that match, with their offsets in the file; the IFUNCs that match, as `split_ifuncs` has them."""
-    functions, left_out = split_ifuncs(elf, pattern)
+    left_out: dict[int, str]
+    functions, left_out = (cpp_matching(elf, pattern), {}) if is_cpp(pattern) else split_ifuncs(elf, pattern)
     code = ((symbol, symbol.offset) for symbol in functions if _is_code(elf, symbol))
     return ((symbol, offset) for symbol, offset in code if offset is not None), left_out
 
 
 def _nothing_matches(elf: ElfSymbols, pattern: str, binary: str, ifuncs: Sequence[str]) -> _Absent:
     """The error for a pattern that matches no function but perhaps IFUNCs."""
+    if is_cpp(pattern):
+        return _Absent(f"no function of {binary} matches {pattern}{similar(elf, pattern)}")
     if ifuncs:
         return _Absent(f"{pattern} of {binary} matches nothing but {summary(elf, ifuncs)}")
     return _Absent(f"no function of {binary} matches {pattern}")

@@ -7,7 +7,7 @@ be anywhere that an expression may be; a statement that is one is an `Expression
 
 from __future__ import annotations
 
-from pyebpf.bpftrace.ast.base import Expression, Node, Statement, Type
+from pyebpf.bpftrace.ast.base import Expression, Node, Statement, Type, nodes
 from pyebpf.bpftrace.ast.definitions import (
     AggregateKeyword,
     Define,
@@ -152,4 +152,5 @@ __all__ = [
     "Unroll",
     "Variable",
     "While",
+    "nodes",
 ]

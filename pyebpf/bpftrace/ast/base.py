@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pyebpf.dataclass import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyebpf.dataclass import dataclass, field, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, guarded=False)
@@ -26,3 +31,15 @@ class Statement(Node):
 @dataclass(frozen=True, slots=True, guarded=False)
 class Type(Node):
     """A type as it is written: not yet looked up."""
+
+
+def nodes(node: object) -> Iterator[Node]:
+    """A node, or each of a tuple, and all that is in it, in the order of the script."""
+    waiting = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting.extend(reversed(part))
+        elif isinstance(part, Node):
+            yield part
+            waiting.extend(getattr(part, each.name) for each in reversed(fields(part)))

@@ -219,8 +219,8 @@ def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
 
 
 def _uprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
-    if point.namespace:
-        raise source.error("leave the language out: functions have the names that the file's symbols have", point)
+    if point.namespace not in ("", "cpp"):
+        raise source.error(f"{point.namespace} is no language whose names are known: cpp is", point)
     if point.source_column:
         raise source.error("a column is not supported: a uprobe is where the line's code begins", point)
     if point.source_file:
@@ -229,6 +229,8 @@ def _uprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
         name = f"*{point.address:#x}"
     else:
         name = point.function + (f"+{point.offset:#x}" if point.offset else "")
+    if point.namespace:
+        name = f"{point.namespace}:{name}"
     decorator = module.uprobe if point.provider == "uprobe" else module.uretprobe
     return decorator(point.target, name, **({} if pid is None else {"pid": pid}))
 

@@ -28,6 +28,7 @@ from pyebpf.bpftrace.translate.values import (
 )
 from pyebpf.bpftrace.value_types import Username, UserSymbol
 from pyebpf.builder.intrinsics import task
+from pyebpf.builder.intrinsics.processes import tell_process
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_numbers import as_number
@@ -44,6 +45,7 @@ from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_CGROUP_ID,
     GET_CURRENT_TASK,
+    GET_FUNC_IP,
     GET_NUMA_NODE_ID,
     GET_PRANDOM_U32,
     JIFFIES64,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.compiler import ir
 
 #: The map of the time at which the script was started, one u64 of the boot clock.
 STARTED_MAP = ".started"
@@ -132,14 +135,26 @@ def _username(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one si
     return Special(Username(), word.call(s.p, [], {}))
 
 
+def user_symbol(s: Scope, address: ir.Value) -> Special:
+    """The symbol at an address of the current process, which is looked at while it lives."""
+    tell_process(s.p)
+    return Special(UserSymbol(), (Int(address, U64), task.process_number(s.p)))
+
+
 def _func(s: Scope, node: ast.Identifier) -> Value:
     from pyebpf.bpftrace.value_types import KernelSymbol
 
     if isinstance(s.p.attach, Uprobe) and not s.p.attach.returns:
         ip = registers.register(s.p, registers.machine(s.p).instruction)
-        return Special(UserSymbol(), (Int(ip, U64), task.process_number(s.p)))
-    if s.p.program_type not in (ProgramType.KPROBE, ProgramType.TRACING) or isinstance(s.p.attach, Uprobe | Usdt):
-        raise s.error("func is not supported yet here: it is for kprobes and fentry", node)
+        return user_symbol(s, ip)
+    if isinstance(s.p.attach, Uprobe):
+        # Since Linux commit a3c485a5d8d4 ("bpf: Add support for bpf_get_func_ip helper for uprobe program") (v6.6),
+        # as are uprobe.multi links.
+        if not s.p.target.has("attach:uprobe_multi"):
+            raise s.error("func at a uretprobe needs Linux 6.6: write a uretprobe for each function", node)
+        return user_symbol(s, s.p.b.call(GET_FUNC_IP, s.p.context))
+    if s.p.program_type not in (ProgramType.KPROBE, ProgramType.TRACING) or isinstance(s.p.attach, Usdt):
+        raise s.error("func is for kprobes, fentry and uprobes: elsewhere there is probe", node)
     if isinstance(s.p.attach, Fentry | Fexit):
         return literal_text(s.p.attach.target.encode())
     word: Any = task.function_ip

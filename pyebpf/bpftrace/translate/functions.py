@@ -12,7 +12,7 @@ from pyebpf.bpftrace.translate import arithmetic, maps, script_functions
 from pyebpf.bpftrace.translate.aggregations import AGGREGATIONS
 from pyebpf.bpftrace.translate.attachments import plain
 from pyebpf.bpftrace.translate.body import exited
-from pyebpf.bpftrace.translate.builtins import BUILTINS, builtin
+from pyebpf.bpftrace.translate.builtins import BUILTINS, builtin, user_symbol
 from pyebpf.bpftrace.translate.checks import CHECKS
 from pyebpf.bpftrace.translate.expressions import (
     as_integer,
@@ -31,8 +31,7 @@ from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
 from pyebpf.bpftrace.translate.trusted import OBJECTS
 from pyebpf.bpftrace.translate.user_memory import USER_MEMORY
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
-from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, UserSymbol, ValueType
-from pyebpf.builder.intrinsics import task
+from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, ValueType
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
@@ -237,7 +236,7 @@ def _ksym(s: Scope, node: ast.Call) -> Value:
 
 def _usym(s: Scope, node: ast.Call) -> Value:
     (first,) = arguments(s, node, 1, 1)
-    return Special(UserSymbol(), (Int(number(s, first).value, U64), task.process_number(s.p)))
+    return user_symbol(s, number(s, first).value)
 
 
 def _kaddr(s: Scope, node: ast.Call) -> Value:

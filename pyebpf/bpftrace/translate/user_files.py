@@ -35,3 +35,7 @@ class UserFiles:
         With a process they are those that it has code of.
         """
         return ()
+
+    def named(self, binary: str, pattern: str, pid: int) -> Sequence[str]:  # noqa: ARG002 - as above
+        """The functions of a file that match a pattern, a name for each place of them. Raises NotFound for none."""
+        raise NotFound(f"{binary}: no files are read here")
