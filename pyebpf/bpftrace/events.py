@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.builder.program import ProgramBuilder
 
-#: The name of the map, and bytes of records that wait.
-EVENTS_MAP, SIZE = ".events", 1 << 20
+#: The name of the map, bytes of records that wait, and how many of the largest these are at least.
+EVENTS_MAP, SIZE, _WAITING = ".events", 1 << 20, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class Events(ByteRing):
             number = self._numbers[action] = len(self.actions)
             layout = TupleType([U64, *(each.storage for each in action.types)])
             self.actions.append(replace(action, layout=layout))
+            self.size = max(self.size, 1 << (_WAITING * layout.size - 1).bit_length())
         layout = self.actions[number].layout
         operands = (number, *(each.operand(p) for each in values))
         b = p.b

@@ -201,6 +201,20 @@ def test_arrays_of_text_are_joined() -> None:
     assert printed(f'{OPEN} {{ join(args.filename, ","); }}', events) == "ls,-l,/\n"
 
 
+def test_long_texts_are_joined() -> None:
+    """A kilobyte of each, whatever `max_strlen` is; the buffer has room for many such records."""
+    from struct import pack
+
+    def events(kernel: Simulation) -> None:
+        words = [kernel.user(word) for word in ("cc", "-D" + "x" * 998, "y" * 2000)]
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=pack("<4Q", *words, 0))
+
+    assert printed(f"{OPEN} {{ join(args.filename); }}", events) == f"cc -D{'x' * 998} {'y' * 1023}\n"
+    script = Script(f"{OPEN} {{ join(args.filename); }}")
+    script.specs()
+    assert script._script.script.events.size >= 256 * 16 * 1024
+
+
 def test_counts_and_sums_are_read_in_probes() -> None:
     """All processors' parts put together; what is missing is 0."""
     text = printed(

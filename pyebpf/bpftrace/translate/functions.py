@@ -199,7 +199,7 @@ def _system(s: Scope, node: ast.Call) -> None:
 
 
 def _join(s: Scope, node: ast.Call) -> None:
-    """`join(argv)`: the texts of an array of pointers, at most 16."""
+    """`join(argv)`: the texts of an array of pointers."""
     from pyebpf.bpftrace.translate.texts import text_at
     from pyebpf.bpftrace.translate.values import Reference
 
@@ -216,14 +216,15 @@ def _join(s: Scope, node: ast.Call) -> None:
     from pyebpf.bpftrace.translate.expressions import element
 
     texts: list[Value] = []
+    size = max(s.script.settings.max_strlen, _JOINED_SIZE)
     for position in range(_JOINED):
         address = as_integer(s, element(s, words, s.p.b.const(position), first), first)
-        texts.append(text_at(s, address.value, value.type.space, s.script.settings.max_strlen))
+        texts.append(text_at(s, address.value, value.type.space, size))
     send(s, Action("join", _types(texts), text=separator), texts)
 
 
-#: Texts that `join` takes.
-_JOINED = 16
+#: Texts that `join` takes, and bytes of each at least, with its NUL.
+_JOINED, _JOINED_SIZE = 16, 1024
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
