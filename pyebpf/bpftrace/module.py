@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.attach.kernel_functions import is_pattern
+from pyebpf.attach.kernel_functions import FunctionProgramContext, is_pattern, split, system_call
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import room
@@ -17,7 +17,7 @@ from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError, InvalidValue, NotFound
+from pyebpf.errors import CompileError, InvalidValue, NotFound, PyebpfError
 from pyebpf.module.program import build_program
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class ScriptModule:
     def compile(self, target: Target, link: Callable[[], ModuleSpec]) -> ModuleSpec:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
-        self.remarks = self._leave_out(target) if self.script.settings.missing_probes != "error" else []
+        self.remarks = self._leave_out(target)
         self._check_places(target)
         if self._others is None:
             self._others = tuple(module.maps)
@@ -187,13 +187,20 @@ class ScriptModule:
             )
 
     def _leave_out(self, target: Target) -> list[str]:
-        """Leave out the probes at attach points that the target has not; warnings about them, if they are wanted."""
-        source, module = self.script.source, self._module
-        missing = [each for each in module.probes if not self._exists(each, target)]
+        """Leave out the probes at attach points that the target has not; warnings about them, if they are wanted.
+
+        Unless the script says otherwise these are patterns of a list, as with bpftrace: a name is an error.
+        """
+        source, module, mode = self.script.source, self._module, self.script.settings.missing_probes
+        asked = [each for each in module.probes if mode != "error" or _is_one_of_several(_body(each))]
+        missing = [each for each in asked if not self._exists(each, target)]
+        if mode == "error":  # a probe that has nothing else is refused when it is attached
+            left = {id(_body(each).probe) for each in module.probes if each not in missing}
+            missing = [each for each in missing if id(_body(each).probe) in left]
         for each in missing:
             module.probes.remove(each)
             self._list_of(_body(each).point).remove(each)
-        if self.script.settings.missing_probes == "ignore":
+        if mode != "warn":
             return []
         lines = [
             source.warning(f"No matches for {_described(_body(each).point)}. Skipping.", _body(each).point)
@@ -210,9 +217,10 @@ class ScriptModule:
         if isinstance(attach, Uprobe):
             return self.script.files.has(attach)
         try:
-            return all(place.program_context().exists(target) for place in attach.program_context().expand(target))
+            contexts = [place.program_context() for place in attach.program_context().expand(target)]
         except NotFound:
             return False
+        return all(each.exists(target) and _is_traceable(each, target) for each in contexts)
 
     def _check_places(self, target: Target) -> None:
         """Refuse raw tracepoints of a module that has none such, and kprobes at addresses that are not allowed."""
@@ -246,6 +254,29 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+
+def _is_one_of_several(body: ProbeBody) -> bool:
+    """Whether a place is a pattern among other places."""
+    return len(body.probe.attach_points) > 1 and is_pattern(body.point.text)
+
+
+def _is_traceable(context: object, target: Target) -> bool:
+    """Whether functions can be probed, and are not only known, where the kernel tells; True for other places."""
+    if not isinstance(context, FunctionProgramContext):
+        return True
+    for each in context.names:
+        module, name, _ = split(each)
+        name = system_call(target, name)
+        try:
+            found = target.functions(f"{module}:{name}*" if module else f"{name}*")
+        except NotFound:
+            return False
+        except PyebpfError:  # nothing lists them
+            return True
+        if name not in {known.rpartition(":")[2] for known in found}:
+            return False
+    return True
 
 
 def _whole(source: Source, node: Node) -> Node:

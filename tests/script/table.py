@@ -1,87 +1,62 @@
-"""The table of docs/bpftrace-scripts.md: which scripts of others compile, and what they are told, by kernel.
+"""The table of docs/bpftrace-scripts.md: which scripts of others attach, and what they are told, by kernel.
 
-    PYEBPF_SCRIPTS=name=FOLDER:name=FOLDER PYEBPF_KERNELS=FOLDER python -m tests.script.table > table.md
+    python -m tests.script.table 5.10=FILE 6.12=FILE > table.md
 
-Each folder of scripts is searched for *.bt; a folder of kernels has one for each (see `btf_kernel`), named by its
-release. Needs root, for the formats of this machine's tracepoints.
+Each file has the lines that `python -m tests.script.attached` printed on a machine with that kernel.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import json
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from pyebpf.errors import PyebpfError
-from pyebpf.runtime.loaded import Loaded
-from pyebpf.script import Script
-from tests.script.btf_kernel import BtfKernel
+from tests.script.attached import ABSENT, REFUSED, TOLD, UNCHANGED, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyebpf.target import Target
+    #: Outcomes by the name of a script, by that of its collection.
+    Outcomes: TypeAlias = dict[str, dict[str, Outcome]]
 
-UNCHANGED, TOLD, REFUSED = "yes", "told", "no"
-#: A change that keeps a script from being attached: it is told before the kernel says so.
-_NOT_ATTACHED = re.compile(r"no function |the compiler made ")
-
-
-def outcome(text: str, file: str, target: Target) -> tuple[str, list[str]]:
-    """What becomes of a script on a kernel, and what is said of it, a sentence each."""
-    try:
-        script = Script(text, file=file, unsafe=True)
-        told = [_sentence(line) for line in script.kernel_changes(target)]
-        script.specs(target)
-    except PyebpfError as error:
-        return REFUSED, [_sentence(str(error))]
-    if any(_NOT_ATTACHED.match(each) for each in told):
-        return REFUSED, [each for each in told if _NOT_ATTACHED.match(each)]
-    return (TOLD if told else UNCHANGED), told
+ANSWERS = (UNCHANGED, TOLD, ABSENT, REFUSED)
 
 
-def _sentence(message: str) -> str:
-    """The message without its place and its excerpt."""
-    first = message.splitlines()[0]
-    return re.sub(r"^[^ :]+\.bt:\d+: ", "", first)
-
-
-def scripts(folders: str) -> dict[str, dict[str, Path]]:
-    """Files by their names in the folder, by the name of their collection."""
-    found = {}
-    for each in folders.split(":"):
-        name, _, folder = each.partition("=")
-        files = sorted(Path(folder).rglob("*.bt"))
-        found[name] = {str(file.relative_to(folder).with_suffix("")): file for file in files}
+def read(text: str) -> Outcomes:
+    """The outcomes of one kernel; lines of anything else are left out."""
+    found: Outcomes = {}
+    for line in text.splitlines():
+        if line.startswith('{"collection"'):
+            each = json.loads(line)
+            found.setdefault(each["collection"], {})[each["script"]] = Outcome(each["answer"], each["told"])
     return found
 
 
-def table(files: Mapping[str, Mapping[str, Path]], kernels: Mapping[str, Target]) -> Iterator[str]:
-    """The collections, each with its counts, the scripts that are the same everywhere, and a row for each other."""
-    for name, paths in files.items():
-        parts: list[str] = []
+def _counts(answers: Mapping[str, Counter[str]]) -> list[str]:
+    return [f"| | {' | '.join(answers)} |", f"|---{'|---:' * len(answers)}|"] + [
+        f"| {answer} | {' | '.join(str(count[answer]) for count in answers.values())} |" for answer in ANSWERS
+    ]
+
+
+def table(kernels: Mapping[str, Outcomes]) -> Iterator[str]:
+    """All, then the collections: each with its counts, the scripts that run everywhere, and a row for each other."""
+    every = {
+        release: Counter(each.answer for scripts in found.values() for each in scripts.values())
+        for release, found in kernels.items()
+    }
+    yield "\n".join(["All collections:\n", *_counts(every), ""])
+    for name in next(iter(kernels.values())):
         rows, same = [], []
-        counts: dict[str, Counter[str]] = {each: Counter() for each in kernels}
-        for shown, path in paths.items():
-            found = {
-                release: outcome(path.read_text(errors="replace"), path.name, kernel)
-                for release, kernel in kernels.items()
-            }
-            for release, (answer, _) in found.items():
-                counts[release][answer] += 1
-            sys.stderr.write(f"{path}: {' '.join(answer for answer, _ in found.values())}\n")
-            if {answer for answer, _ in found.values()} == {UNCHANGED}:
-                same.append(shown)
+        for script in next(iter(kernels.values()))[name]:
+            found = {release: outcomes[name][script] for release, outcomes in kernels.items()}
+            if {each.answer for each in found.values()} == {UNCHANGED}:
+                same.append(script)
             else:
-                rows.append(f"| {shown} | {' | '.join(each for each, _ in found.values())} | {_reasons(found)} |")
-        parts.append(f"### {name}\n\n| | {' | '.join(kernels)} |\n|---{'|---:' * len(kernels)}|")
-        parts += [
-            f"| {answer} | {' | '.join(str(count[answer]) for count in counts.values())} |"
-            for answer in (UNCHANGED, TOLD, REFUSED)
-        ]
+                rows.append(f"| {script} | {' | '.join(each.answer for each in found.values())} | {_reasons(found)} |")
+        counts = {release: Counter(each.answer for each in found[name].values()) for release, found in kernels.items()}
+        parts = [f"### {name}\n", *_counts(counts)]
         parts.append(f"\n`yes` on all: {', '.join(same)}.\n" if same else "")
         if rows:
             parts.append(f"| script | {' | '.join(kernels)} | what |\n|---{'|---' * len(kernels)}|---|")
@@ -89,7 +64,7 @@ def table(files: Mapping[str, Mapping[str, Path]], kernels: Mapping[str, Target]
         yield "\n".join([*parts, ""])
 
 
-def _reasons(found: Mapping[str, tuple[str, list[str]]]) -> str:
+def _reasons(found: Mapping[str, Outcome]) -> str:
     """What is said, each sentence once, with the kernels that it is said on unless those are all."""
     where: dict[str, list[str]] = {}
     for release, (_, told) in found.items():
@@ -105,15 +80,9 @@ def _reasons(found: Mapping[str, tuple[str, list[str]]]) -> str:
 
 def main() -> None:
     """Print the table."""
-    files = scripts(os.environ["PYEBPF_SCRIPTS"])
-    folders = [each for each in Path(os.environ["PYEBPF_KERNELS"]).iterdir() if each.is_dir()]
-    folders.sort(key=lambda folder: [int(part) for part in folder.name.split(".")])
-    with Loaded() as loaded:
-        here = loaded.target()
-        kernels = {each.name: BtfKernel(each, here, newest=each is folders[-1]) for each in folders}
-        for part in table(files, kernels):
-            sys.stdout.write(f"{part}\n")
-            sys.stdout.flush()
+    files = dict(each.split("=", 1) for each in sys.argv[1:])
+    for part in table({release: read(Path(path).read_text(encoding="utf-8")) for release, path in files.items()}):
+        sys.stdout.write(f"{part}\n")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, NotFound
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed
@@ -32,6 +32,35 @@ def test_attach_points_that_are_missing_are_left_out() -> None:
     assert printed(alone) == "7\n"
     with pytest.raises(CompileError, match="missing_probes = maybe: give one of error, warn, ignore"):
         Script("config = { missing_probes = maybe } BEGIN { }")
+
+
+def test_patterns_of_a_list_may_match_nothing() -> None:
+    """Without a word, as with bpftrace, if anything is left."""
+    text = "kprobe:nosuch*, tracepoint:syscalls:nonsense*, kprobe:tcp_sendmsg { print(1); }"
+    script = Script(text)
+    spec = script.compile(FakeTarget())
+    assert [each.name for each in spec.programs] == ["tcp_sendmsg"]
+    assert list(script.remarks) == []
+    for refused in ("kprobe:nosuch* { }", "kprobe:nosuch*, tracepoint:syscalls:none* { }"):
+        with pytest.raises(NotFound):
+            Script(refused).compile(FakeTarget())
+
+
+def test_functions_that_are_known_and_cannot_be_probed_are_missing() -> None:
+    """BTF has them; the list of functions that can be probed has not."""
+
+    class Kernel(FakeTarget):
+        def functions(self, pattern: str) -> tuple[str, ...]:
+            return tuple(name for name in super().functions(pattern) if name != "tcp_recvmsg")
+
+    text = "config = { missing_probes = warn } kprobe:tcp_recvmsg, kprobe:tcp_sendmsg { print(1); }"
+    assert Kernel().function("tcp_recvmsg")
+    script = Script(text)
+    spec = script.compile(Kernel())
+    assert [each.name for each in spec.programs] == ["tcp_sendmsg"]
+    assert [each.split("\n")[0] for each in script.remarks] == [
+        "<script>:1:36-54: WARNING: No matches for kprobe tcp_recvmsg. Skipping."
+    ]
 
 
 def test_a_map_that_nothing_uses() -> None:

@@ -22,7 +22,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.peers.scripts.outputs import compare
-from tests.script.table import scripts
+from tests.script.attached import arguments_of, scripts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def _why(told: str) -> str:
 def verdict(path: Path, peers: list[str]) -> str:
     """Run one script by both."""
     text = path.read_text(errors="replace")
-    arguments = ["1"] if re.search(r"^[^/*#]*\$1\b", text, re.MULTILINE) else []
+    arguments = arguments_of(text)
     theirs = Tracer([*peers, "bpftrace", "-e", _HEADERS.sub("", text), *arguments])
     there = theirs.traces()
     ours = Tracer([sys.executable, "-m", "pyebpf", "run", str(path), *arguments])
