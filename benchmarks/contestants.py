@@ -135,6 +135,19 @@ class Contestant:
                 size, moment = now, time.monotonic()
         return moment
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Keep it from running in the body."""
+        self._process.send_signal(signal.SIGSTOP)
+        self._wait(lambda: self._state() == "T", "does not stop")
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def _state(self) -> str:
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2][:1]
+
     def stop(self) -> float:
         """Seconds from SIGINT to the exit."""
         signalled = time.monotonic()

@@ -5,9 +5,10 @@ Needs root. bpftrace is found behind the prefix in the environment variable PEER
 
 The same one-liners for both. Start: from the start of the command until the first event is printed, while one is made
 each half millisecond. Printing: a line at each of a million system calls of one process, which come as fast as they
-can: lines that are printed, by the seconds from the first call to the last line; the others are dropped. The cost of
-an event is that of the program, as the kernel counts it (BPF_ENABLE_STATS through a descriptor), without the empty
-program's.
+can: lines that are printed, by the seconds from the first call to the last line; the others are dropped. Formatting:
+the lines of events that wait in a buffer with room for all, by the seconds from when the tracer, which was stopped
+meanwhile, goes on until it has written the last. The cost of an event is that of the program, as the kernel counts it
+(BPF_ENABLE_STATS through a descriptor), without the empty program's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 CALLS = 1_000_000
+#: Events that wait, and room for them: 256 MiB.
+WAITING, ROOM = 500_000, "BPFTRACE_PERF_RB_PAGES=65536"
 PROBE = "tracepoint:syscalls:sys_enter_getpgid"
 LINE = "line of an event"
 PRINTING = f'{PROBE} {{ printf("%d %s {LINE}\\n", pid, comm); }}'
@@ -40,11 +44,11 @@ BODIES = {
     "hist() by a key": "{ @[comm] = hist(args.pid); }",
     "printf()": f'{{ printf("%d %s {LINE}\\n", pid, comm); }}',
 }
-WORK = f"""
+WORK = """
 import os, time
 began = time.monotonic()
 call = os.getpgid
-for _ in range({CALLS}):
+for _ in range({}):
     call(0)
 print(began)
 """
@@ -58,6 +62,7 @@ class Results:
     peaks: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
     printed: list[float] = field(default_factory=list)
+    formatted: list[float] = field(default_factory=list)
     costs: dict[str, list[float]] = field(default_factory=lambda: {body: [] for body in BODIES})
 
 
@@ -79,12 +84,29 @@ def printing(command: Sequence[str], results: Results) -> None:
     with contestant([*command, PRINTING]) as script:
         script.until(lambda: LINE in script.output(), event)
         before = script.printed(LINE)
-        work = subprocess.run([sys.executable, "-c", WORK], stdout=subprocess.PIPE, check=True)
+        work = subprocess.run([sys.executable, "-c", WORK.format(CALLS)], stdout=subprocess.PIPE, check=True)
         ended = script.quiet()
         printed = script.printed(LINE) - before
         script.stop()
     results.rates.append(printed / (ended - float(work.stdout)))
     results.printed.append(printed)
+
+
+def formatting(command: Sequence[str], results: Results) -> None:
+    """Lines of events that wait."""
+    room = [*command[:-2], "env", ROOM, *command[-2:]]
+    with contestant([*room, PRINTING]) as script:
+        script.until(lambda: LINE in script.output(), event)
+        with script.stopped():
+            before = script.printed(LINE)
+            subprocess.run([sys.executable, "-c", WORK.format(WAITING)], stdout=subprocess.DEVNULL, check=True)
+        began = time.monotonic()
+        ended = script.quiet()
+        printed = script.printed(LINE) - before
+        script.stop()
+    if printed < WAITING:
+        raise RuntimeError(f"{WAITING - printed} of {WAITING} events were dropped")
+    results.formatted.append(printed / (ended - began))
 
 
 def costs(command: Sequence[str], results: Results) -> None:
@@ -93,7 +115,7 @@ def costs(command: Sequence[str], results: Results) -> None:
         with contestant([*command, f"{PROBE} {text}"]) as script, enable_stats():
             script.attached(event)
             before = script.programs()
-            subprocess.run([sys.executable, "-c", WORK], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([sys.executable, "-c", WORK.format(CALLS)], stdout=subprocess.DEVNULL, check=True)
             after = script.programs()
             script.stop()
         runs, ns = (sum(after[number][index] - old[index] for number, old in before.items()) for index in (0, 1))
@@ -115,11 +137,11 @@ def main() -> None:
     for command in commands.values():
         start(command, Results())  # warms caches
     for _ in range(rounds):
-        for measure in (start, printing, costs):
+        for measure in (start, printing, formatting, costs):
             for who, command in commands.items():
                 measure(command, results[who])
     table(
-        ("scripts", "start ms", "peak MiB", "printed a second", f"printed of {CALLS:,}"),
+        ("scripts", "start ms", "peak MiB", "printed a second", f"printed of {CALLS:,}", "formatted a second"),
         [
             (
                 who,
@@ -127,6 +149,7 @@ def main() -> None:
                 f"{median(each.peaks):.0f}",
                 f"{median(each.rates):,.0f}",
                 f"{median(each.printed):,.0f}",
+                f"{median(each.formatted):,.0f}",
             )
             for who, each in results.items()
         ],

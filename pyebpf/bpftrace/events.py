@@ -52,10 +52,10 @@ class Action:
 
 
 class Events(ByteRing):
-    """The ring buffer, and the actions by number."""
+    """The ring buffer, of `size` bytes at least, and the actions by number."""
 
-    def __init__(self) -> None:
-        super().__init__(EVENTS_MAP, SIZE)
+    def __init__(self, size: int = 0) -> None:
+        super().__init__(EVENTS_MAP, max(size, SIZE))
         self.actions: list[Action] = []
         self._numbers: dict[Action, int] = {}
 

@@ -30,6 +30,9 @@ _OF_PROGRAMS = re.compile(r"^\s*(?:uprobe|uretprobe|usdt|u|ur|U):", re.MULTILINE
 _NUMBERED = re.compile(r"^[^/*#\n]*\$1\b", re.MULTILINE)
 #: Seconds for one script, in an emulated machine.
 _LIMIT = 180
+#: A script that imports what most need, once for all processes.
+_WARM = """kprobe:vfs_read { @[kstack, ustack, comm] = hist(((struct file *)arg0)->f_pos); printf("%s", str(arg1)); }
+tracepoint:syscalls:sys_enter_openat { @[str(args.filename)] = count(); } interval:s:1 { print(@); }"""
 
 
 class Outcome(NamedTuple):
@@ -99,6 +102,7 @@ def _in_a_process(path: Path) -> Outcome:
 
 def main() -> None:
     """Print a line for each script."""
+    outcome(_WARM, "warm.bt")
     for collection, files in scripts(os.environ["PYEBPF_SCRIPTS"]).items():
         for name, path in files.items():
             found = _in_a_process(path)

@@ -30,6 +30,17 @@ def test_a_parameter_is_a_number_as_a_script_writes_it(text: str, number: int) -
     assert printed("BEGIN { print($1); }", arguments=[text]) == f"{number}\n"
 
 
+def test_the_room_for_events_is_that_of_perf_rb_pages() -> None:
+    """Pages of 4 KiB, a power of two of them, 1 MiB at least; not more than a ring buffer can have."""
+    sizes = {
+        pages: Script("BEGIN { print(1); }", settings={"perf_rb_pages": pages})._script.script.events.size
+        for pages in ("1", "256", "1000", "262144")
+    }
+    assert sizes == {"1": 1 << 20, "256": 1 << 20, "1000": 1 << 22, "262144": 1 << 30}
+    with pytest.raises(CompileError, match="perf_rb_pages = 524288: give 262144 at most"):
+        Script("BEGIN { }", settings={"perf_rb_pages": "262145"})
+
+
 def test_settings_from_outside_go_first() -> None:
     """Before those of the config block, which are as they were."""
     text = 'config = { max_strlen = 8; print_maps_on_exit = 0 } BEGIN { @ = 1; printf("%s|", str("abcdefghij")); }'

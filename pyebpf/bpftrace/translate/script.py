@@ -43,6 +43,8 @@ class Settings:
 
 #: Licenses with which the kernel lets programs call all helpers.
 _LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional rights", "GPL v2", "GPL")
+#: Bytes of a page of perf_rb_pages, wherever it runs, and the most pages: a ring buffer has 1 GiB at most.
+_PAGE, _MAX_PAGES = 4096, 1 << 18
 #: What becomes of attach points that the machine has not.
 MISSING_PROBES = ("error", "warn", "ignore")
 #: Settings that are taken and have no effect here.
@@ -78,7 +80,7 @@ class Script:
         self.settings = _settings(program, settings or {})
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
-        self.events = Events()
+        self.events = Events(self.settings.perf_rb_pages * _PAGE)
         self.packets = Packets()
         self.functions = _functions(program)
         self.structs = Structs(program)
@@ -176,6 +178,11 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
     if not 1 <= found.max_strlen <= MAX_STRLEN:
         raise program.source.error(
             f"max_strlen = {found.max_strlen}: give 1 to {MAX_STRLEN} bytes", program.config or program.probes[0]
+        )
+    if found.perf_rb_pages > _MAX_PAGES:
+        raise program.source.error(
+            f"perf_rb_pages = {found.perf_rb_pages}: give {_MAX_PAGES} at most, which are 1 GiB",
+            program.config or program.probes[0],
         )
     if found.missing_probes not in MISSING_PROBES:
         raise program.source.error(
