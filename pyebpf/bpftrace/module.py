@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.kernel_functions import FunctionProgramContext, is_pattern, split, system_call
@@ -65,6 +66,8 @@ class ScriptModule:
             self.script.files = programs
         #: The module's maps that are not the script's own, such as those of dw_ustack(); known when it is compiled.
         self._others: tuple[Any, ...] | None = None
+        #: Probes that are left out, since what they are at is missing.
+        self._missing: list[AnyProbe] = []
         #: Warnings about the script, known once it is compiled.
         self.remarks: list[str] = []
         #: The probes of BEGIN, of END, of signals to this process, of benchmarks, iterators, and all others.
@@ -200,6 +203,7 @@ class ScriptModule:
         for each in missing:
             module.probes.remove(each)
             self._list_of(_body(each).point).remove(each)
+        self._missing += missing
         if mode != "warn":
             return []
         lines = [
@@ -242,11 +246,13 @@ class ScriptModule:
             maps.changed, maps.unknown = False, None
             failed: CompileError | None = None
             for probe in self._module.probes:
-                for attachment in _first_places(probe, target):
-                    try:
-                        build_program(probe.body, attachment, target, DropCounters(), probe.body.name)
-                    except CompileError as error:
-                        failed = failed or error
+                try:
+                    _build(probe, target)
+                except CompileError as error:
+                    failed = failed or error
+            for probe in self._missing:  # what they would write into maps has a type all the same
+                with suppress(CompileError, NotFound):
+                    _build(probe, target)
             if maps.changed:
                 continue
             if failed is not None:
@@ -307,6 +313,12 @@ def _filter(only: str) -> Callable[[AttachPoint], object]:
     except re.error as error:
         raise InvalidValue(f"Invalid --probe-filter regex {only!r}: {error}") from None
     return lambda point: pattern.search(":".join([point.provider, *point.parts]))
+
+
+def _build(probe: AnyProbe, target: Target) -> None:
+    """Build a probe at the first of its places, for the types of maps. Raises CompileError."""
+    for attachment in _first_places(probe, target):
+        build_program(probe.body, attachment, target, DropCounters(), probe.body.name)
 
 
 def _first_places(probe: AnyProbe, target: Target) -> Iterator[Attachment]:

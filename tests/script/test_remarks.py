@@ -46,6 +46,15 @@ def test_patterns_of_a_list_may_match_nothing() -> None:
             Script(refused).compile(FakeTarget())
 
 
+def test_maps_have_the_types_that_missing_probes_give_them() -> None:
+    """A probe that reads what one of them would write is compiled."""
+    script = Script(
+        "config = { missing_probes = ignore } kprobe:nosuch, kprobe:nosuch2 { @at[arg0] = nsecs; @by[arg0] = comm; } "
+        'kprobe:tcp_sendmsg /@at[arg0]/ { printf("%s", @by[arg0]); @ = hist(nsecs - @at[arg0]); delete(@at[arg0]); }'
+    )
+    assert [each.name for each in script.compile(FakeTarget()).programs] == ["tcp_sendmsg"]
+
+
 def test_functions_that_are_known_and_cannot_be_probed_are_missing() -> None:
     """BTF has them; the list of functions that can be probed has not."""
 
