@@ -41,10 +41,10 @@ class Frame(Protocol):
 
 
 def symbol_text(frame: Frame, readable: Callable[[str], str]) -> str:
-    """`name+offset`, or the address of what has no name."""
+    """The name of the function that an address is in, or the address of what has no name."""
     if not frame.name:
         return f"{frame.address:#x}" if frame.address else "0"
-    return readable(frame.name) if not frame.offset else f"{readable(frame.name)}+{frame.offset}"
+    return readable(frame.name)
 
 
 def stack_text(
