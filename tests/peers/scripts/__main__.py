@@ -3,8 +3,9 @@
     PYEBPF_SCRIPTS=name=FOLDER:name=FOLDER PEERS="chroot FOLDER" python -m tests.peers.scripts [WORD…]
 
 Both trace at once. Prints a line for each script: the same output up to times and addresses; alike, with other numbers;
-silent, where the workload has nothing for it; different, with the lines of each; or who refuses it, and why. Where
-bpftrace lacks the kernel's headers that a script includes, it is given the script without them.
+more, where bpftrace, which begins before, has seen pyebpf's start; silent, where the workload has nothing for it;
+different, with the lines of each; or who refuses it, and why. Where bpftrace lacks the kernel's headers that a script
+includes, it is given the script without them.
 """
 
 from __future__ import annotations

@@ -33,7 +33,10 @@ def lines_of(text: str) -> list[str]:
 
 
 def compare(ours: str, theirs: str) -> Compared:
-    """Both outputs: "same" lines; "alike", the same forms of lines with other numbers; "silent"; or "different"."""
+    """Both outputs: "same" lines; "alike", the same forms of lines with other numbers; "silent"; or "different".
+
+    "more": theirs, who began before, has others besides.
+    """
     mine, their = lines_of(ours), lines_of(theirs)
     if not mine and not their:
         return Compared("silent")
@@ -42,4 +45,6 @@ def compare(ours: str, theirs: str) -> Compared:
     forms, others = ({_NUMBERS.sub("#", line) for line in lines} for lines in (mine, their))
     if forms == others:
         return Compared("alike")
+    if forms < others:
+        return Compared("more", (), tuple(sorted(others - forms)))
     return Compared("different", tuple(sorted(forms - others)), tuple(sorted(others - forms)))

@@ -18,4 +18,5 @@ def test_numbers_and_forms() -> None:
     assert compare("[1, 2) 3 |@@|\n", "[4K, 8K) 1 |@|\n").verdict == "alike"
     found = compare("@[sh]: 3\n@[cat]: 1\n", "@[sh]: 3\n@[dog]: 1\n")
     assert found == ("different", ("@[cat]: #",), ("@[dog]: #",))
+    assert compare("@[sh]: 3\n", "@[sh]: 3\n@[dog]: 1\n") == ("more", (), ("@[dog]: #",))
     assert compare("Tracing 1 probe...\n", "Attached 1 probe\n\n").verdict == "silent"
