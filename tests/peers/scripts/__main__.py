@@ -4,8 +4,8 @@
 
 Both trace at once. Prints a line for each script: the same output up to times and addresses; alike, with other numbers;
 more, where bpftrace, which begins before, has seen pyebpf's start; silent, where the workload has nothing for it;
-different, with the lines of each; or who refuses it, and why. Where bpftrace lacks the kernel's headers that a script
-includes, it is given the script without them.
+different, with the lines of each; or who refuses it, and why. A script that includes the kernel's headers is given to
+bpftrace without them, with the constants that it names.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace.translate.constants import CONSTANTS
 from tests.peers.scripts.outputs import compare
 from tests.script.attached import arguments_of, scripts
 
@@ -80,11 +81,19 @@ def _why(told: str) -> str:
     return next((line for line in lines if "ERROR" in line or "pyebpf" in line), lines[-1] if lines else "?")
 
 
+def _without_headers(text: str) -> str:
+    """A script for a machine without the kernel's headers."""
+    without = _HEADERS.sub("", text)
+    named = set(re.findall(r"\b[A-Z][A-Z0-9_]+\b", without))
+    defined = {name: number for name, number in CONSTANTS.items() if name in named}
+    return "".join(f"#define {name} {number}\n" for name, number in defined.items()) + without
+
+
 def verdict(path: Path, peers: list[str]) -> str:
     """Run one script by both."""
     text = path.read_text(errors="replace")
     arguments = arguments_of(text)
-    theirs = Tracer([*peers, "bpftrace", "-e", _HEADERS.sub("", text), *arguments])
+    theirs = Tracer([*peers, "bpftrace", "-e", _without_headers(text), *arguments])
     there = theirs.traces()
     ours = Tracer([sys.executable, "-m", "pyebpf", "run", str(path), *arguments])
     here = ours.traces()
