@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.report import note
@@ -31,7 +32,8 @@ def write_content(path: str, content: str | bytes, sink: Sink) -> None:
     try:
         write_file(path, content)
     except OSError as error:
-        raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
+        reason = "nobody reads this FIFO" if error.errno == errno.ENXIO else error.strerror
+        raise InvalidValue(f"{path} cannot be written: {reason}") from error
 
 
 def write_whole(path: str, content: str | bytes, summary: str, sink: Sink) -> None:

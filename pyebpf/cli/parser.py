@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -12,6 +13,7 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
+from pyebpf.kernel.processes import missing_reason
 from pyebpf.tool import EventTool, StackTool, SummaryTool, buffer_size
 
 if TYPE_CHECKING:
@@ -79,10 +81,17 @@ class _Parser(Parser):
         return super().format_help()
 
 
+#: Digits of numbers that have 64 bits, and a sign.
+_MAX_DIGITS = 21
+
+
 def integer(text: str) -> int:
     """A decimal integer, as typed: no underscores, no other scripts' digits."""
-    if not (text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20):
+    if not (text.isascii() and text.removeprefix("-").isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    if len(text) > _MAX_DIGITS or not -(1 << 63) <= int(text) < 1 << 64:
+        shown = text if len(text) <= 2 * _MAX_DIGITS else f"a number of {len(text)} digits"
+        raise argparse.ArgumentTypeError(f"{shown} is too large: numbers have 64 bits at most")
     return int(text)
 
 
@@ -112,6 +121,8 @@ def positive(text: str) -> int:
     value = integer(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    if value > sys.maxsize:
+        raise argparse.ArgumentTypeError(f"{text} is too large: at most {sys.maxsize}")
     return value
 
 
@@ -382,11 +393,18 @@ def _delimited_hint(arguments: Sequence[str]) -> str:
     return ""
 
 
+def _disk_hint(tool: AnyTool, arguments: Sequence[str]) -> str:
+    """The option for a disk, for who gave -d one, as bcc's tools take it."""
+    flags = {flag for item in fields(tool.options) if "spec" in item.metadata for flag in item.metadata["spec"].flags}
+    after = [arguments[place + 1] for place, each in enumerate(arguments[:-1]) if each == "-d"]
+    named = next((each for each in after if not each.startswith("-") and not missing_reason("disk", each)), "")
+    return f"; a disk is --disk {named}" if "--disk" in flags and named else ""
+
+
 def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
     """A tool's options, an instance of its dataclass, and the common ones. Raises UsageError."""
     parser = build_parser(tool)
-    if isinstance(tool, StackTool):
-        parser.hint = _delimited_hint(arguments)
+    parser.hint = _disk_hint(tool, arguments) or (_delimited_hint(arguments) if isinstance(tool, StackTool) else "")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     own = {name.removeprefix("option."): given.pop(name) for name in list(given) if name.startswith("option.")}
     own = {name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}

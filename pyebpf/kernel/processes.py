@@ -82,7 +82,8 @@ def _disk(name: str) -> str:
         return ""
     if name in there:
         return ""
-    owner = next((disk for disk in there if os.path.isdir(f"{DISKS}/{disk.replace('/', '!')}/{name}")), "")
+    is_name = name not in ("", ".", "..")
+    owner = next((disk for disk in there if is_name and os.path.isdir(f"{DISKS}/{disk.replace('/', '!')}/{name}")), "")
     if owner:
         return f"{name} is a partition of {owner}, whose name its requests have"
     return f"there is no disk {name}{closest(name, there)}"

@@ -192,8 +192,12 @@ class Server:
                 self._paused_until = monotonic() + 1.0
             return
         if len(self._connections) >= self._limits.connections:
-            connected.close()
-            return
+            # Who has not asked for anything yet, or has been answered: anybody on this machine can hold such.
+            idle = next((each for each in self._connections.values() if each.state in ("request", "lingering")), None)
+            if idle is None:
+                connected.close()
+                return
+            self._close(idle)
         connected.settimeout(0)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         connection = _Connection(connected, monotonic())

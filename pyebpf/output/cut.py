@@ -34,8 +34,9 @@ _MISSED = ("[missed]",)
 _DEPTH = 127
 #: The module of frames that an interpreter's own chain gave: it ends where the thread began to run Python.
 PYTHON = "[python]"
+_PYTHON = "profile, offcputime and stackcount have --python"
 _ADVICE = (
-    (re.compile(r"(lib)?python\d?[\w.]*"), "profile, offcputime and stackcount have --python"),
+    (re.compile(r"(lib)?python\d?[\w.]*"), _PYTHON),
     (re.compile(r"libjvm\.so"), "java -XX:+PreserveFramePointer"),
 )
 _GENERAL = "build with -fno-omit-frame-pointer"
@@ -71,12 +72,14 @@ def cut_note(stacks: Iterable[Stack], unit: str, *, unwound: bool = False) -> st
     `unwound`: frame pointers were followed only where files have no `.eh_frame`.
     """
     total = cut = 0
+    shows_python = False
     programs: dict[str, int] = {}
     advice: dict[str, None] = {}
     for stack in stacks:
         for one in _sides(stack):
             if not one.user:
                 continue
+            shows_python = shows_python or any(frame.module == PYTHON for frame in one.user)
             total += stack.count
             if is_cut(one.user):
                 cut += stack.count
@@ -91,6 +94,8 @@ def cut_note(stacks: Iterable[Stack], unit: str, *, unwound: bool = False) -> st
     if unwound:
         reason = "by code without frame pointers and .eh_frame, or before its files were read"
         return f"{share}, {reason}: {named}{more}"
+    if shows_python:
+        advice.pop(_PYTHON, None)
     remedies = "; ".join((_UNWIND, _GENERAL, *advice))
     return f"{share}, by code without frame pointers: {named}{more}. To see their callers: {remedies}"
 

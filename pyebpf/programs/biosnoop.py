@@ -95,7 +95,7 @@ def build(options: Options) -> Requests:
     """The probes and their maps; nothing is loaded yet."""
     bpf = Requests()
     completions = bpf.ringbuf(Completed, name="completions")
-    minimum = None if options.minimum is None else int(options.minimum * MILLISECOND)
+    minimum = int((options.minimum or 0) * MILLISECOND) or None
     if options.pattern:
         # The sector behind the last request of each disk, by its address.
         ends = bpf.hash(key=u64, value=u64, size=4096, name="ends")

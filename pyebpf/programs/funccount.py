@@ -77,6 +77,7 @@ def max_probes_option() -> Any:
         metavar="N",
         help="reject a pattern that matches more functions",
         minimum=1,
+        maximum=1_000_000,
     )
 
 

@@ -69,7 +69,9 @@ class Options:
     )
     min_size: int | None = option("-z", "--min-size", metavar="BYTES", help="only of so many bytes and more", minimum=0)
     max_size: int | None = option("-Z", "--max-size", metavar="BYTES", help="only of so many bytes and less", minimum=0)
-    sample_rate: int = option("-s", "--sample-rate", metavar="N", default=1, help="only one of N, at random", minimum=1)
+    sample_rate: int = option(
+        "-s", "--sample-rate", metavar="N", default=1, help="only one of N, at random", minimum=1, maximum=(1 << 32) - 1
+    )
     obj: str = option("-O", "--obj", metavar="FILE", default="libc.so.6", help="the library or program with malloc")
     prefix: str = option(
         "-S", "--symbols-prefix", metavar="PREFIX", default="", help="what malloc and the others begin with: je_"
@@ -86,6 +88,8 @@ class Options:
         """Refuse what names nothing."""
         if self.pid is None:
             raise InvalidValue("--pid: name the process, such as -p 181")
+        if self.max_size is not None and (self.min_size or 0) > self.max_size:
+            raise InvalidValue(f"nothing has both {self.min_size} bytes at least and {self.max_size} at most")
         if not self.obj:
             raise InvalidValue("--obj: name the library or program with malloc")
 

@@ -50,8 +50,8 @@ class Options(StackChoice):
         "-C", "--cpu", metavar="CPU", help="only this processor", minimum=0, maximum=8191, names="processor"
     )
     cgroup: str | None = cgroup_option()
-    user: bool = flag("-U", "--user", help="only stacks of processes")
-    kernel: bool = flag("-K", "--kernel", help="only stacks of the kernel")
+    user: bool = flag("-U", "--user", "--user-stacks-only", help="only stacks of processes")
+    kernel: bool = flag("-K", "--kernel", "--kernel-stacks-only", help="only stacks of the kernel")
     idle: bool = flag("-I", "--idle", help="include the idle task")
     times: bool = flag("--times", help="keep the time of each sample, as --record does")
     unwind: bool = unwind_option()

@@ -36,11 +36,15 @@ class Wait(Struct):
     previous_comm: str = field(char[16])
 
 
+#: Microseconds, whose nanoseconds fit 64 bits.
+LONGEST = (1 << 63) // 1000
+
+
 @dataclass(frozen=True)
 class Options:
     """Options: which waits to report."""
 
-    min_us: int = argument("min_us", default=10_000, help="the least wait, in microseconds")
+    min_us: int = argument("min_us", default=10_000, help="the least wait, in microseconds", minimum=0, maximum=LONGEST)
     pid: int | None = pid_option()
     tid: int | None = tid_option()
     comm: str | None = comm_option()

@@ -20,13 +20,17 @@ def write_file(path: str, content: str | bytes) -> None:
 
     It is written beside the old one, and takes its place, its mode and its owner; links to it stay. What is no regular
     file (/dev/stdout, a FIFO, a device) is written to, and so is a file that cannot be replaced: another user's, one in
-    a folder where none can be made, a mount point. PermissionError for what another user has put into a folder that
-    everybody can write to, such as /tmp, as Linux has it with fs.protected_symlinks and fs.protected_regular.
+    a folder where none can be made, a mount point. A FIFO that nobody reads is an error (ENXIO). PermissionError for
+    another user's link, and for his file in a folder that everybody can write to, such as /tmp, as Linux has it with
+    fs.protected_regular.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
     place = _followed(Path(path))
     if place is None or not _replaced(place, data):
-        Path(path).write_bytes(data)
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        with os.fdopen(number, "wb") as file:
+            os.set_blocking(number, True)
+            file.write(data)
 
 
 def check_owners(path: str) -> None:
@@ -52,13 +56,14 @@ def _followed(path: Path) -> Path | None:
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    """Raise PermissionError for a file or a link that is neither ours nor the folder's owner's, in a shared folder."""
+    """Raise PermissionError for another user's link, but root's, and in a shared folder that is not his for his file."""
+    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (os.geteuid(), 0):
+        raise PermissionError(errno.EACCES, f"{path} is another user's link", str(path))
     folder = path.parent.stat()
     is_shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
     if is_shared and status.st_uid not in (os.geteuid(), folder.st_uid) and not stat.S_ISCHR(status.st_mode):
-        what = "link" if stat.S_ISLNK(status.st_mode) else "file"
         raise PermissionError(
-            errno.EACCES, f"{path} is another user's {what}, in a folder that everybody can write to", str(path)
+            errno.EACCES, f"{path} is another user's file, in a folder that everybody can write to", str(path)
         )
 
 

@@ -120,9 +120,17 @@ def _field(default: object, spec: OptionSpec) -> object:
     return field(default=default, metadata={"spec": spec})
 
 
-def argument(metavar: str, *, help: str, choices: Sequence[str] = (), default: object = MISSING) -> Any:  # noqa: A002 - as above
+def argument(
+    metavar: str,
+    *,
+    help: str,  # noqa: A002 - as above
+    choices: Sequence[str] = (),
+    default: object = MISSING,
+    minimum: int | None = None,
+    maximum: int | None = None,
+) -> Any:
     """A positional argument of an options dataclass; one without default must be given."""
-    declaration = {"spec": OptionSpec((), help, metavar, tuple(choices), None, None)}
+    declaration = {"spec": OptionSpec((), help, metavar, tuple(choices), minimum, maximum)}
     return field(metadata=declaration) if default is MISSING else field(default=default, metadata=declaration)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import fields
 from pyebpf.errors import InvalidValue
 from pyebpf.tool import EventTool, dataclass, milliseconds_option, option, tid_option, uid_option
+from tests.support.command import pyebpf
 
 
 def test_options_become_the_tools_dataclass(fakes):
@@ -46,7 +48,7 @@ def test_a_letter_of_the_tools_own_leaves_the_common_option_its_long_name(fakes)
         (["-p", "x"], "argument -p/--pid: 'x' is not a whole number"),
         (["-p", "1_0"], "argument -p/--pid: '1_0' is not a whole number"),
         (["-p", "\u0664"], "argument -p/--pid: '\u0664' is not a whole number"),
-        (["-p", "9" * 5000], "is not a whole number"),
+        (["-p", "9" * 5000], "a number of 5000 digits is too large: numbers have 64 bits at most"),
         (["-L", "80,"], "argument -L/--localport: '' is not a whole number"),
         (["-L", "80,65536"], "--localport: 65536 is above 65535"),
         (["--kind", "c"], "--kind: 'c' is none of a, b"),
@@ -180,3 +182,36 @@ def test_a_declaration_that_no_command_line_can_have_is_refused(fakes):
     )
     with pytest.raises(InvalidValue, match=r"cannot be of type complex \| None"):
         parse(tool, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("biotop", "-r", "99999999999999999999"), "99999999999999999999 is too large: numbers have 64 bits at most"),
+        (("biotop", "-r", "9999999999999999999"), "9999999999999999999 is too large: at most 9223372036854775807"),
+        (("runqslower", "9" * 30), f"{'9' * 30} is too large: numbers have 64 bits at most"),
+        (("runqslower", "--", "-1"), "min_us: -1 is below 0"),
+        (("memleak", "-p", "1", "-s", "9999999999"), "--sample-rate: 9999999999 is above 4294967295"),
+        (("memleak", "-p", "1", "-z", "10", "-Z", "5"), "nothing has both 10 bytes at least and 5 at most"),
+        (("funccount", "--max-probes", "2000000", "x"), "--max-probes: 2000000 is above 1000000"),
+    ],
+)
+def test_numbers_that_no_tool_can_use_are_refused(command, message):
+    """Before anything is compiled, with the option and the bound."""
+    done = pyebpf(*command)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_what_is_no_name_is_no_disk(name):
+    """A folder that is there is no partition."""
+    assert f"there is no disk {name}" in pyebpf("biolatency", "--disk", name).stderr
+
+
+def test_who_gives_d_a_disk_is_told_the_option():
+    """As in bcc's tools; a number that is none is told as before."""
+    disk = next(Path("/sys/block").iterdir()).name  # every machine of the tests has one
+    assert f"'{disk}' is not a number; a disk is --disk {disk}; see" in pyebpf("biosnoop", "-d", disk).stderr
+    assert "--disk" not in pyebpf("biosnoop", "-d", "nosuch").stderr
+    assert "--disk" not in pyebpf("opensnoop", "-d", disk).stderr

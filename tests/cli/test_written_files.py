@@ -7,12 +7,12 @@ import resource
 import subprocess
 import sys
 from contextlib import contextmanager
-from threading import Thread
 
 import pytest
 
-from pyebpf.cli.files import check_file
+from pyebpf.cli.files import check_file, write_content
 from pyebpf.errors import InvalidValue
+from pyebpf.output.sink import Sink
 from pyebpf.programs import tcpwin
 from pyebpf.tool.files import write_file
 from tests.support.needs import needs
@@ -111,12 +111,9 @@ def test_a_fifo_and_a_device_are_written_to(tmp_path):
     """They are what they were afterwards."""
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    read = []
-    reader = Thread(target=lambda: read.append(path.read_text()))
-    reader.start()
-    write_file(str(path), NEW)
-    reader.join(10)
-    assert read == [NEW]
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        write_file(str(path), NEW)
+        assert reader.read() == NEW
     assert path.is_fifo()
     write_file("/dev/null", NEW)
     with pytest.raises(OSError, match="No space left"):
@@ -179,8 +176,8 @@ def test_what_others_have_put_into_a_shared_folder_is_not_written(shared):
     (shared / "file").write_text(OLD)
     os.chown(shared / "file", NOBODY, NOBODY)
     for name in ("link", "file"):
-        path = str(shared / name)
-        with pytest.raises(PermissionError, match=f"another user's {name}, in a folder that everybody can write to"):
+        path, behind = str(shared / name), "" if name == "link" else ", in a folder that everybody can write to"
+        with pytest.raises(PermissionError, match=f"is another user's {name}{behind}"):
             write_file(path, NEW)
         with pytest.raises(InvalidValue, match=f"{path} cannot be written: .* another user's {name}"):
             check_file(path)
@@ -190,8 +187,24 @@ def test_what_others_have_put_into_a_shared_folder_is_not_written(shared):
     assert (shared.parent / "ours").read_text() == NEW
 
 
-def test_the_folder_s_owner_may_put_links_there(shared):
-    """As the kernel allows it."""
+@pytest.mark.parametrize("mode", [0o1777, 0o755])
+def test_nor_through_a_link_in_a_folder_of_its_owner_s(shared, mode):
+    """The kernel follows it, and it may lead to any file of root's; root's own links are followed."""
     os.chown(shared, NOBODY, NOBODY)
+    shared.chmod(mode)
+    with pytest.raises(PermissionError, match="is another user's link"):
+        write_file(str(shared / "link"), NEW)
+    with pytest.raises(InvalidValue, match=r"cannot be written: .* is another user's link"):
+        check_file(str(shared / "link"))
+    assert (shared.parent / "ours").read_text() == OLD
+    os.chown(shared / "link", 0, 0, follow_symlinks=False)
     write_file(str(shared / "link"), NEW)
     assert (shared.parent / "ours").read_text() == NEW
+
+
+def test_a_fifo_that_nobody_reads_is_an_error(tmp_path):
+    """And no wait for somebody who may never come."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(InvalidValue, match=f"{path} cannot be written: nobody reads this FIFO"):
+        write_content(str(path), NEW, Sink.of(sys.stdout))

@@ -97,7 +97,7 @@ def test_an_output_file_is_not_written_through_another_user_s_link(tmp_path):
     os.chown(link, 65534, 65534, follow_symlinks=False)
     done = pyebpf("-e", "BEGIN { print(1); }", "-o", str(link))
     assert (done.returncode, (tmp_path / "ours").read_text()) == (1, "old")
-    assert "is another user's link, in a folder that everybody can write to" in done.stderr
+    assert "is another user's link" in done.stderr
     done = pyebpf("-e", "BEGIN { print(1); }", "-o", str(tmp_path / "none" / "file"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
 

@@ -236,16 +236,29 @@ def test_requests_that_are_too_large_or_too_slow_end():
 
 
 def test_no_more_connections_than_allowed():
-    """Further ones are closed; a place is free again when one goes."""
+    """Further ones are closed where all have the events; a place is free again when one goes."""
     with serving(connections=5) as (_, server):
         held = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(5)]
-        until(lambda: len(server._connections) == 5)
+        for each in held:
+            each.sendall(request(server, "events"))
+        until(lambda: server.viewers == 5)
         with connection(server) as refused:
             assert refused.recv(1) == b""
         for each in held:
             each.close()
         until(lambda: not server._connections)
         assert answer(server, request(server))[1] == CONTENT
+
+
+def test_who_asks_for_nothing_keeps_nobody_out():
+    """Anybody on the machine can connect: the oldest connection without a request makes room."""
+    with serving(connections=5, request_time=60.0) as (_, server):
+        held = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(20)]
+        until(lambda: len(server._connections) == 5)
+        for _ in range(3):
+            assert answer(server, request(server))[1] == CONTENT
+        for each in held:
+            each.close()
 
 
 def test_leaving_it_leaves_nothing(stack):

@@ -78,6 +78,8 @@ def test_note():
         "To see their callers: give --unwind (profile, offcputime, stackcount and others have it); build with "
         "-fno-omit-frame-pointer; profile, offcputime and stackcount have --python"
     )
+    python = Stack(1, "py", 7, chain(("py::f:/a.py:1", "[python]")), ())
+    assert "--python" not in cut_note([*stacks, python], "samples")  # it was given
     assert cut_note(stacks, "samples", unwound=True) == (
         "User stacks of 50% of the samples are cut, by code without frame pointers and .eh_frame, or before its files "
         "were read: a\\x0a 20, b 15, c 8, others 7"
