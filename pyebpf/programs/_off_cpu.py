@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: include/linux/sched.h: a thread of the kernel.
 PF_KTHREAD = 0x0020_0000
+#: include/linux/sched.h: with the bit of uninterruptible sleep, a thread that merely waits for work (state I of ps).
+TASK_NOLOAD = 0x400
 LONGEST = (1 << 63) // 1000
 
 
@@ -62,7 +64,7 @@ class OffCpuOptions(StackChoice):
     state: int | None = option(
         "--state",
         metavar="BITS",
-        help="only threads in one of these states (2: uninterruptible; 0: preempted)",
+        help="only threads in one of these states (2: uninterruptible, not idle; 0: preempted)",
         minimum=0,
         maximum=(1 << 32) - 1,
     )
@@ -100,7 +102,10 @@ class OffCpu:
             return False
         if options.kernel_threads and not prev.flags & PF_KTHREAD:
             return False
-        if options.state is not None and not (bits & options.state if options.state else bits == 0):
+        asked = options.state
+        if asked == 0 and bits != 0:
+            return False
+        if asked and (bits & asked == 0 or (bits & TASK_NOLOAD and not asked & TASK_NOLOAD)):
             return False
         return self.tasks.wanted()
 
