@@ -15,10 +15,11 @@ from pyebpf.programs._thread_stacks import (
     pids_option,
     source_option,
     stack_storage_option,
+    tids_option,
     unwind_option,
     wait,
 )
-from pyebpf.tool import cgroup_option, dataclass, flag, option, tid_option
+from pyebpf.tool import cgroup_option, dataclass, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,7 @@ class OffCpuOptions(StackChoice):
     """Options of all: whose time off the processors, and how much of it at a time."""
 
     pid: tuple[int, ...] = pids_option()
-    tid: int | None = tid_option()
+    tid: tuple[int, ...] = tids_option()
     cgroup: str | None = cgroup_option()
     user_threads: bool = flag("-u", "--user-threads-only", help="no threads of the kernel")
     kernel_threads: bool = flag("-k", "--kernel-threads-only", help="only threads of the kernel")
@@ -73,7 +74,7 @@ class OffCpuOptions(StackChoice):
     stack_storage_size: int = stack_storage_option()
 
     def __post_init__(self) -> None:
-        """Take one process for a tuple of one, as open(pid=42) gives it; refuse what excludes everything."""
+        """Take one process or thread for a tuple of one, as open(pid=42) gives it; refuse what excludes everything."""
         super().__post_init__()
         if self.user_threads and self.kernel_threads:
             raise InvalidValue("no thread is of the kernel and of a process: give one of -u and -k")

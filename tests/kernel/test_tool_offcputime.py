@@ -226,7 +226,7 @@ def test_what_is_refused(tool):
         tool.Options(user_threads=True, kernel_threads=True)
     with pytest.raises(InvalidValue, match="see -m and -M"):
         tool.Options(minimum=9, maximum=8)
-    assert tool.Options(pid=7).pid == (7,)
+    assert (tool.Options(pid=7).pid, tool.Options(tid=7).tid, tool.Options(tid=None).tid) == ((7,), (7,), ())
 
 
 def test_what_began_before(waiter):
