@@ -99,14 +99,14 @@ def find_network_namespace(name: str) -> int:
 class TaskFilter:
     """The tasks that a tool's options ask for; with none of the options, every task.
 
-    `pid`, `tid`, `uid`: numbers; `pid` may be several, in a tuple. `comm`: text that the thread's name contains.
-    `cgroup`: as `find_cgroup` takes it, with all groups below. `netns`: as `find_network_namespace` takes it. Raises
-    NotFound, InvalidValue.
+    `pid`, `tid`, `uid`: numbers; `pid` and `tid` may be several, in a tuple. `comm`: text that the thread's name
+    contains. `cgroup`: as `find_cgroup` takes it, with all groups below. `netns`: as `find_network_namespace` takes it.
+    Raises NotFound, InvalidValue.
     """
 
     def __init__(self, options: object) -> None:
         self.pids = _numbers(options, "pid", 1, PID_MAX)
-        self.tid = _number(options, "tid", 1, PID_MAX)
+        self.tids = _numbers(options, "tid", 1, PID_MAX)
         self.uid = _number(options, "uid", 0, U32_MAX)
         self.comm = _text(options, "comm", "nginx")
         raw = os.fsencode("-" if self.comm is None else self.comm)
@@ -121,7 +121,7 @@ class TaskFilter:
         """In a probe: whether the current task is one of them."""
         if self.pids and pid() not in self.pids:
             return False
-        if self.tid is not None and tid() != self.tid:
+        if self.tids and tid() not in self.tids:
             return False
         if self.uid is not None and uid() != self.uid:
             return False

@@ -94,7 +94,7 @@ class CallDecorators(Decorators):
                 candidates.insert(0, _by_trampolines(body, functions, max_probes, optional=optional))
             return tuple(candidates)
 
-        return self._call("call", functions, made)
+        return self._call("call", functions, made, "kernel functions")
 
     def system_call(self, *names: str, optional: bool = False) -> TracingDecorator:
         """Run when system calls return: parameters are their arguments by name, `retval` and `elapsed`.
@@ -178,12 +178,16 @@ class CallDecorators(Decorators):
         return self._call("usdt_call", (path, begins, ends), made)
 
     def _call(
-        self, decorator: str, targets: tuple[str, ...], candidates: Callable[[Body], tuple[Candidate, ...]]
+        self,
+        decorator: str,
+        targets: tuple[str, ...],
+        candidates: Callable[[Body], tuple[Candidate, ...]],
+        subject: str = "",
     ) -> TracingDecorator:
         def decorate(function: object) -> Any:
             decorated = function if isinstance(function, Probe) else self._module.body_of(function, decorator)
             body = decorated.body if isinstance(decorated, Probe) else decorated
-            return self._decorator(decorator, targets, candidates(body))(decorated)
+            return self._decorator(decorator, targets, candidates(body), subject)(decorated)
 
         return decorate
 

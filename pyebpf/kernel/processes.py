@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.errors import NotFound, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 PROCESSORS, DISKS = "/sys/devices/system/cpu/online", "/sys/block"
 
@@ -24,13 +24,13 @@ def threads(pid: int) -> set[int]:
 
 def check_exists(named: Iterable[tuple[str, str, Any]]) -> None:
     """Raise NotFound for the first (option, kind, number) that is not on this machine, or not with the others."""
-    given: dict[str, Any] = {}
-    for option, kind, number in named:
-        given[kind] = number
-        reason = missing_reason(kind, number)
-        if not reason and given.keys() >= {"process", "thread"}:
-            reason = _not_of_process(given["thread"], given["process"])
-        if reason:
+    given = list(named)
+    for option, kind, number in given:
+        if reason := missing_reason(kind, number):
+            raise NotFound(f"{option}: {reason}")
+    processes = [number for _, kind, number in given if kind == "process"]
+    for option, kind, number in given:
+        if kind == "thread" and processes and (reason := _not_of_processes(number, processes)):
             raise NotFound(f"{option}: {reason}")
 
 
@@ -39,10 +39,11 @@ def missing_reason(kind: str, number: Any) -> str:
     return _REASONS[kind](number)
 
 
-def _not_of_process(thread: int, process: int) -> str:
-    """Whose the thread is, in words, if it is not that process's."""
-    owner = int(_status(thread).get("Tgid", process))
-    return "" if owner == process else f"thread {thread} is of process {owner}, not of {process}"
+def _not_of_processes(thread: int, processes: Sequence[int]) -> str:
+    """Whose the thread is, in words, if it is none of these processes'."""
+    owner = int(_status(thread).get("Tgid", processes[0]))
+    others = " or ".join(map(str, processes))
+    return "" if owner in processes else f"thread {thread} is of process {owner}, not of {others}"
 
 
 def _process(pid: int) -> str:

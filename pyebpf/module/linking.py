@@ -200,9 +200,12 @@ def _choose(
     lacks = request.subject and rejected[-1][1] == last
     lead = f"needs {request.subject}, and {last}: " if lacks else ""
     error = NotSupported(f"{lead}{request} on {name}: no candidate works here: {reasons}")
-    if lacks:
-        tried = ", ".join(f"by {candidate} ({reason})" for candidate, reason in rejected)
-        error.of_tool = f"{lead}{', '.join(request.targets)} cannot be traced {tried}"
+    what = ", ".join(request.targets) or request.decorator
+    if len({reason for _, reason in rejected}) == 1:
+        tried = f": {rejected[0][1]}"
+    else:
+        tried = " " + ", ".join(f"by {candidate} ({reason})" for candidate, reason in rejected)
+    error.of_tool = f"{lead}{what} cannot be traced{tried}"
     raise error
 
 

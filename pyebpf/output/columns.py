@@ -41,7 +41,7 @@ class Column:
     attribute or a function. `type` is the value's as annotations write it, "int | None"; the default is the type of the
     attribute of the tool's `record`, "str" for a function. A column whose field is None is of text alone, one that is
     not `printed` of JSON and CSV alone; of a tool `printed` may name the field of the options that prints it. None is
-    null in JSON, nothing in CSV; a column `below` is a list in JSON, one cell with semicolons in CSV.
+    null in JSON, nothing in CSV; a sequence is a list in JSON, one cell with semicolons in CSV.
 
     The column whose value, in nanoseconds, pictures of the events show is `drawn`. One with `classes` tells the events
     apart in them, by its value in JSON: those named here have the first colours and marks.
@@ -202,10 +202,7 @@ class Row:
     def values(self, record: object) -> list[object]:
         """The record's values in base units."""
         try:
-            return [
-                ";".join(str(item) for item in _items(get(record))) if column.below else get(record)
-                for column, get in self._fields.values()
-            ]
+            return [get(record) for _, get in self._fields.values()]
         except AttributeError as error:
             _check_attributes(self._fields.values(), record, error)
             raise

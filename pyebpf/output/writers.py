@@ -98,9 +98,12 @@ class _Csv:
 
 
 def _cell(value: object) -> object:
-    """A CSV cell: control characters are escaped, for a terminal may show it."""
+    """A CSV cell: control characters are escaped, for a terminal may show it; sequences have semicolons between."""
     if isinstance(value, str | bytes):
         return escaped(value)
+    if isinstance(value, tuple | list):
+        # A program that splits the cell finds as many items as there were; a backslash of an item is two.
+        return ";".join(escaped(str(item)).replace(";", r"\x3b") for item in value)
     return value if value is None or isinstance(value, int | float) else escaped(str(value))
 
 

@@ -15,10 +15,11 @@ from pyebpf.programs._thread_stacks import (
     pids_option,
     source_option,
     stack_storage_option,
+    tids_option,
     unwind_option,
     wait,
 )
-from pyebpf.tool import cgroup_option, dataclass, flag, option, tid_option
+from pyebpf.tool import cgroup_option, dataclass, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: include/linux/sched.h: a thread of the kernel.
 PF_KTHREAD = 0x0020_0000
+#: include/linux/sched.h: with the bit of uninterruptible sleep, a thread that merely waits for work (state I of ps).
+TASK_NOLOAD = 0x400
 LONGEST = (1 << 63) // 1000
 
 
@@ -36,7 +39,7 @@ class OffCpuOptions(StackChoice):
     """Options of all: whose time off the processors, and how much of it at a time."""
 
     pid: tuple[int, ...] = pids_option()
-    tid: int | None = tid_option()
+    tid: tuple[int, ...] = tids_option()
     cgroup: str | None = cgroup_option()
     user_threads: bool = flag("-u", "--user-threads-only", help="no threads of the kernel")
     kernel_threads: bool = flag("-k", "--kernel-threads-only", help="only threads of the kernel")
@@ -62,7 +65,7 @@ class OffCpuOptions(StackChoice):
     state: int | None = option(
         "--state",
         metavar="BITS",
-        help="only threads in one of these states (2: uninterruptible; 0: preempted)",
+        help="only threads in one of these states (2: uninterruptible, not idle; 0: preempted)",
         minimum=0,
         maximum=(1 << 32) - 1,
     )
@@ -71,7 +74,7 @@ class OffCpuOptions(StackChoice):
     stack_storage_size: int = stack_storage_option()
 
     def __post_init__(self) -> None:
-        """Take one process for a tuple of one, as open(pid=42) gives it; refuse what excludes everything."""
+        """Take one process or thread for a tuple of one, as open(pid=42) gives it; refuse what excludes everything."""
         super().__post_init__()
         if self.user_threads and self.kernel_threads:
             raise InvalidValue("no thread is of the kernel and of a process: give one of -u and -k")
@@ -100,7 +103,10 @@ class OffCpu:
             return False
         if options.kernel_threads and not prev.flags & PF_KTHREAD:
             return False
-        if options.state is not None and not (bits & options.state if options.state else bits == 0):
+        asked = options.state
+        if asked == 0 and bits != 0:
+            return False
+        if asked and (bits & asked == 0 or (bits & TASK_NOLOAD and not asked & TASK_NOLOAD)):
             return False
         return self.tasks.wanted()
 

@@ -34,7 +34,7 @@ class Thread(Struct):
 
 
 class PidNamespace(Struct):
-    """Key of a histogram for each pid namespace: its inode, as in /proc/PID/ns/pid."""
+    """Key of a histogram for each pid namespace: its inode, as in /proc/PID/ns/pid; 0 for threads that have left it."""
 
     pidns: u32
 

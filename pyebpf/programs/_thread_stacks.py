@@ -38,19 +38,21 @@ class PythonThreadStacks(ThreadStacks):
 
 
 class StackChoice:
-    """Options that have `pid`, the processes, and `user` and `kernel`, which leave out the other's stacks."""
+    """Options that have `pid` and `tid`, and `user` and `kernel`, which leave out the other's stacks."""
 
     pid: tuple[int, ...]
+    tid: tuple[int, ...]
     user: bool
     kernel: bool
     unwind: bool
     source: str | None
 
     def __post_init__(self) -> None:
-        """Take one process for a tuple of one, as open(pid=42) gives it."""
-        given: object = self.pid
-        if given is None or isinstance(given, int):
-            object.__setattr__(self, "pid", () if given is None else (given,))
+        """Take one process or thread for a tuple of one, as open(pid=42) gives it."""
+        for name in ("pid", "tid"):
+            given: object = getattr(self, name)
+            if given is None or isinstance(given, int):
+                object.__setattr__(self, name, () if given is None else (given,))
 
     @property
     def with_user(self) -> bool:
@@ -74,6 +76,20 @@ def pids_option() -> Any:
         minimum=1,
         maximum=PID_MAX,
         names="process",
+    )
+
+
+def tids_option(letter: str = "-t") -> Any:
+    """`-t`, `--tid`: several threads, none by default; `letter` where the book's tool has another."""
+    return option(
+        letter,
+        "--tid",
+        default=(),
+        metavar="TID[,TID]",
+        help="only these threads",
+        minimum=1,
+        maximum=PID_MAX,
+        names="thread",
     )
 
 

@@ -21,11 +21,12 @@ from pyebpf.programs._thread_stacks import (
     pids_option,
     source_option,
     stack_storage_option,
+    tids_option,
     unwind_option,
 )
 from pyebpf.programs._timed_stacks import sample_of, timed
 from pyebpf.python_stacks import python_option
-from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option, tid_option
+from pyebpf.tool import Example, Stack, StackTool, Stop, cgroup_option, dataclass, flag, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ class Options(StackChoice):
     """Options: what to sample, and how often."""
 
     pid: tuple[int, ...] = pids_option()
-    tid: int | None = tid_option("-L")
+    tid: tuple[int, ...] = tids_option("-L")
     frequency: int = option(
         "-F",
         "--frequency",

@@ -116,7 +116,7 @@ TOOL = SummaryTool(
     options=Options,
     build=build,
     drop_labels={"lengths": "samples of further processors"},
-    snapshot=histograms_of("lengths"),
+    snapshot=histograms_of("lengths", by_key=True),
     modes={"occupancy": OCCUPANCY},
     examples=(
         Example("runqlen", "one histogram, printed at the end"),

@@ -21,6 +21,7 @@ from pyebpf.programs._thread_stacks import (
     pids_option,
     source_option,
     stack_storage_option,
+    tids_option,
     unwind_option,
 )
 from pyebpf.programs.funccount import (
@@ -33,7 +34,7 @@ from pyebpf.programs.funccount import (
     with_provider,
 )
 from pyebpf.python_stacks import python_option
-from pyebpf.tool import Example, StackTool, argument, cgroup_option, dataclass, flag, tid_option
+from pyebpf.tool import Example, StackTool, argument, cgroup_option, dataclass, flag
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +46,7 @@ class Options(StackChoice):
 
     pattern: str = argument("PATTERN", help="the event, such as 'tcp_sendmsg', 'c:malloc' or 't:block:*'")
     pid: tuple[int, ...] = pids_option()
-    tid: int | None = tid_option()
+    tid: tuple[int, ...] = tids_option()
     cpu: int | None = cpu_option()
     cgroup: str | None = cgroup_option()
     user: bool = flag("-U", "--user-stacks-only", help="only stacks of processes")
@@ -57,7 +58,7 @@ class Options(StackChoice):
     stack_storage_size: int = stack_storage_option()
 
     def __post_init__(self) -> None:
-        """Take one process for a tuple of one, as open(pid=42) gives it; refuse what is not a pattern."""
+        """Take one process or thread for a tuple of one, as open(pid=42) gives it; refuse what is not a pattern."""
         super().__post_init__()
         check_pattern(self.pattern)
 

@@ -28,23 +28,35 @@ class PerfMap:
     """One such file: lines of start and size in hexadecimal and a name, blanks allowed. It grows as code is made.
 
     Lines that are none of that are left out. Only a file that belongs to root or to `owner`, the user of the process,
-    is believed: anybody may put a file into /tmp. Each look reads on from the last one. What is in a file larger than
-    any compiler writes is not read; where there is no `room` for all names, the last ones are known. `given_up` says
-    so. There are none while a file has been read in part: code may have taken the place of other code since.
+    is believed: anybody may put a file into /tmp, or a hard link to one of root's. Each look reads on from the last
+    one. What is in a file larger than any compiler writes is not read; where there is no `room` for all names, the last
+    ones are known. There are none while a file has been read in part: code may have taken the place of other code
+    since.
     """
 
     def __init__(self, path: str, owner: int, room: Room) -> None:
         self.path = path
-        self.given_up = ""
         self.owner = owner
         self._room = room
         self._cost = 0
         self._file = (0, 0)
         self._read = 0
+        self._size = 0
         self._is_whole = True
+        self._limit = ""
         # Code is thrown away and its place used again: of two entries for one address, the later. The oldest are first.
         self._names: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._table: SymbolTable | None = None
+
+    @property
+    def given_up(self) -> str:
+        """The reason that names are not known, or not all of them; empty if they are."""
+        if self._is_whole:
+            return self._limit
+        return (
+            f"{self.path} was read in part, {self._read} of {self._size} bytes, so none of its names are known: "
+            "reading it takes longer than is spent on it at once; later looks read on"
+        )
 
     def look(self, seconds: float) -> None:
         """Read what has been added to the file, for so long at most; if it is gone, what it had last stays."""
@@ -52,16 +64,18 @@ class PerfMap:
         try:
             with open_regular(self.path, follow=False) as file:
                 status = os.fstat(file.fileno())
-                if status.st_uid not in {0, self.owner}:
+                if status.st_uid not in {0, self.owner} or (status.st_uid != self.owner and status.st_nlink > 1):
                     return
                 if status.st_size > _LARGEST:
-                    self.given_up = f"{self.path} has {status.st_size} bytes, more than are read for names"
+                    self._is_whole = True
+                    self._limit = f"{self.path} has {status.st_size} bytes, more than are read for names"
                     self.forget()
                     return
                 if (status.st_dev, status.st_ino) != self._file or status.st_size < self._read:
                     self._file, self._read = (status.st_dev, status.st_ino), 0
+                    self._limit = ""
                     self.forget()
-                self._is_whole = False
+                self._size, self._is_whole = status.st_size, False
                 while status.st_size > self._read and time.thread_time() < until:
                     file.seek(self._read)
                     if not self._add(file.read(_PIECE)):
@@ -94,10 +108,10 @@ class PerfMap:
                     self._give_back(self._names.pop(start)[1])
                 while not (fits := self._room.take(_NAME_COST + len(name))) and self._names:
                     self._give_back(self._names.popitem(last=False)[1][1])
-                    self.given_up = f"{self.path} has more names than there is room for: the last ones are known"
+                    self._limit = f"{self.path} has more names than there is room for: the last ones are known"
                 self._table = None
                 if not fits:
-                    self.given_up = f"{self.path} has more names than there is room for"
+                    self._limit = f"{self.path} has more names than there is room for"
                     continue
                 self._names[start] = (size, name)
                 self._cost += _NAME_COST + len(name)

@@ -146,6 +146,12 @@ class MappedFiles:
         if len(self.given_up) < _MAX_FILES:
             self.given_up.setdefault(path, reason)
 
+    def tell(self, path: str, reason: str) -> None:
+        """Note why a file that is read on as it grows has not all names by now; empty if it has."""
+        self.given_up.pop(path, None)
+        if reason:
+            self.give_up(path, reason)
+
     def _open(self, pid: int, mapping: Mapping, namespace: str) -> MappedFile | None:
         try:
             opened = open_mapped(pid, mapping, namespace, MAX_SECONDS)
@@ -236,8 +242,7 @@ class _Process:
         except OverBudget as error:
             if os.path.lexists(found.path):  # most processes have none
                 self._files.give_up(found.path, str(error))
-        if found.given_up:
-            self._files.give_up(found.path, found.given_up)
+        self._files.tell(found.path, found.given_up)
 
     def forget_perf_map(self) -> None:
         """Give its memory back."""

@@ -128,6 +128,12 @@ def test_a_thread_of_another_process():
     options = tool.options(pid=1, tid=os.getpid())
     with pytest.raises(NotFound, match=rf"^--tid: thread {os.getpid()} is of process {os.getpid()}, not of 1$"):
         tool.check_exists(tool.build(options), options)
+    tool = find("offcputime")
+    options = tool.options(pid=(os.getpid(), 1), tid=threading.get_native_id())
+    tool.check_exists(tool.build(options), options)
+    options = tool.options(pid=(os.getppid(), 1), tid=(os.getpid(),))
+    with pytest.raises(NotFound, match=rf"of process {os.getpid()}, not of {os.getppid()} or 1$"):
+        tool.check_exists(tool.build(options), options)
 
 
 def test_the_doctor_says_so():

@@ -134,6 +134,18 @@ def test_no_way_is_one_line() -> None:
     )
 
 
+def test_a_kernel_without_kprobes_is_told_to_users_of_tools_that_time_calls() -> None:
+    """In words that name no decorator, as where only the entry is traced."""
+    for target in ('call("tcp_close")', 'function("tcp_close")'):
+        with pytest.raises(NotSupported) as caught:
+            compiled(target, missing=FEW | {"attach:kprobe", "attach:kprobe_session"})
+        told = caught.value.of_tool
+        assert told.startswith(
+            "needs kernel functions, and this kernel has no kprobes: tcp_close cannot be traced by fe"
+        )
+        assert "@" not in told
+
+
 def test_system_calls_bind_by_their_tracepoint() -> None:
     """`sys_openat` is the wrapper; its arguments are in the registers that it was given."""
     spec = compiled('kprobe("sys_openat")', "dfd", "counts[dfd] += 1")

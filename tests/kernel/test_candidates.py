@@ -74,6 +74,9 @@ def test_no_candidate_left_is_one_line_with_every_reason():
     assert str(error.value).startswith("@either('this', 'that') on probe: no candidate works here: hardware: ")
     assert "; again: " in str(error.value)
     assert "\n" not in str(error.value)
+    told = error.value.of_tool
+    assert told.startswith("this, that cannot be traced: ")
+    assert told.count(told.removeprefix("this, that cannot be traced: ")) == 1
 
 
 def test_a_target_that_does_not_exist_is_an_error_at_once():

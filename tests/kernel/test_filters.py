@@ -55,6 +55,7 @@ def test_by_process_thread_user_and_name():
         counting(pid=ME) as process,
         counting(tid=ME) as main,
         counting(pid=(1 << 21, ME)) as of_two,
+        counting(tid=(1 << 21, ME)) as main_of_two,
         counting(pid=ME, uid=os.getuid()) as user,
         counting(pid=ME, uid=os.getuid() + 1) as other,
         counting(pid=ME, comm="nobody has it") as name,
@@ -63,8 +64,8 @@ def test_by_process_thread_user_and_name():
         call()
         thread.start()
         thread.join()
-        counts = [each[0] for each in (process, main, of_two, user, other, name, nothing_more)]
-    assert counts == [2 * CALLS, CALLS, 2 * CALLS, 2 * CALLS, 0, 0, 2 * CALLS]
+        counts = [each[0] for each in (process, main, of_two, main_of_two, user, other, name, nothing_more)]
+    assert counts == [2 * CALLS, CALLS, 2 * CALLS, CALLS, 2 * CALLS, 0, 0, 2 * CALLS]
     name_of_this = Path("/proc/self/comm").read_text().strip()
     with counting(pid=ME, comm=name_of_this[1:]) as named:
         call()

@@ -14,6 +14,7 @@ from tests.support.command import running
 from tests.support.folded import parse_folded
 from tests.support.native import build_native
 from tests.support.told import told
+from tests.support.waiting import PATIENCE
 
 SECONDS = 0.5
 #: A sleep is timed before the processor is left, which takes a while in emulation.
@@ -151,6 +152,18 @@ def test_what_is_not_slept(waiter):
         assert longest(asleep(0), "sleep_outer").count >= SECONDS * 1e6
 
 
+def test_idle_threads_of_the_kernel_are_not_uninterruptible():
+    """They have that state's bit and another: --state 2 leaves them out, --state 1024 has them."""
+    with offcputime.open(state=2) as uninterruptible, offcputime.open(state=0x400) as idle:
+        idle_ones, until = set(), time.monotonic() + PATIENCE
+        while not idle_ones and time.monotonic() < until:
+            subprocess.run(["true"], check=True)  # what it leaves is cleared away by threads of the kernel
+            idle_ones = {(each.comm, tuple(functions(each.kernel))) for each in idle(0.1)}
+        found = {(each.comm, tuple(functions(each.kernel))) for each in uninterruptible(0)}
+    assert idle_ones
+    assert not idle_ones & found
+
+
 def test_who_wakes(waiter):
     """By wakeuptime: the stack of the thread that wakes, and the name of the one that it wakes, with its wait."""
     with wakeuptime.open(pid=waiter.pid, minimum=100_000) as collect:
@@ -213,7 +226,7 @@ def test_what_is_refused(tool):
         tool.Options(user_threads=True, kernel_threads=True)
     with pytest.raises(InvalidValue, match="see -m and -M"):
         tool.Options(minimum=9, maximum=8)
-    assert tool.Options(pid=7).pid == (7,)
+    assert (tool.Options(pid=7).pid, tool.Options(tid=7).tid, tool.Options(tid=None).tid) == ((7,), (7,), ())
 
 
 def test_what_began_before(waiter):

@@ -189,13 +189,13 @@ def test_text_that_must_not_be_cut_moves_what_follows():
 
 
 def test_columns_below_the_line():
-    """A line for each frame of a stack, after the record's; a list in JSON, one cell in CSV, nothing in the heading."""
+    """A line for each frame of a stack, after the record's; a list in JSON, nothing in the heading."""
     row = Row([Column("PID", 4), Column("REASON", below=True), Column("STACK", below=True)])
     record = SimpleNamespace(pid=7, reason="why\n", stack=("inner", "outer"))
     assert row.header() == "PID"
     assert row.line(record) == "7\n\twhy\\x0a\n\tinner\n\touter"
     assert row.object(record) == {"pid": 7, "reason": "why\n", "stack": ["inner", "outer"]}
-    assert row.values(record) == [7, "why\n", "inner;outer"]
+    assert row.values(record) == [7, "why\n", ("inner", "outer")]
     assert row.line(SimpleNamespace(pid=7, reason=None, stack=())) == "7"
 
 

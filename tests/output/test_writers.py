@@ -62,6 +62,17 @@ def test_csv_has_one_heading_and_survives_any_text():
     ]  # fmt: skip
 
 
+def test_a_sequence_is_one_cell_of_csv():
+    """Semicolons stand between the items, and are escaped in them: in a table and in the key of a histogram."""
+    stack = ("inner", "<[T; 4]>::f\n")
+    columns = [Column("STACK", key="name", field="stack", printed=False), Column("BELOW", key="name", below=True)]
+    text = written(lambda sink: table_writer("csv", columns, sink), [Call(stack, 1), Call([], 1)])
+    cell = r"inner;<[T\x3b 4]>::f\x0a"
+    assert list(csv.reader(io.StringIO(text))) == [["time", "stack", "name"], ["", cell, cell], ["", "", ""]]
+    found = histograms("csv", [log2([0, 1], unit="usecs", labels={"stack": stack})])
+    assert next(csv.DictReader(io.StringIO(found)))["stack"] == cell
+
+
 def test_json_has_one_object_a_record():
     """Its keys are the time and the fields; its text is the text."""
     lines = [json.loads(line) for line in table("json", CALLS, times=["10:00:01"]).splitlines()]

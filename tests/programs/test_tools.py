@@ -11,9 +11,19 @@ from pyebpf.endpoints import Endpoints
 from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import Row
 from pyebpf.output.histogram import log2
-from pyebpf.programs import biolatency, opensnoop, syscount, tcplife, tcpsynbl
+from pyebpf.programs import biolatency, opensnoop, runqlen, syscount, tcplife, tcpsynbl
 from pyebpf.programs._block import flag_names
 from pyebpf.programs._session_graph import edges
+
+
+def test_processors_of_runqlen_are_in_their_order(fake_map):
+    """Whichever was sampled most."""
+    found = {
+        runqlen.Processor(cpu=number): log2([1] * samples, labels={"cpu": number})
+        for number, samples in ((1, 5), (10, 1), (0, 9))
+    }
+    shown = runqlen.TOOL.snapshot({"lengths": fake_map(found)}, runqlen.Options(by_cpu=True))
+    assert [each.labels for each in shown] == [{"cpu": 0}, {"cpu": 1}, {"cpu": 10}]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from pyebpf.elf.budget import Room
 from pyebpf.symbols.perf_map import PerfMap
+from tests.support.needs import needs
 
 MIB = 1 << 20
 
@@ -51,13 +52,32 @@ def test_a_perf_maps_numbers_are_hexadecimal_digits(tmp_path, line):
     assert [perf.table().find(address).name for address in (0x2000, 0xABC00F)] == ["prefixed", "upper"]
 
 
+def test_a_hard_link_to_roots_file_is_not_believed(tmp_path):
+    """Anybody may make one, called as the map of another process; the process's own user has no reason to."""
+    needs("user:root")
+    path = tmp_path / "perf-1.map"
+    path.write_text("1000 10 one\n")
+
+    def names(owner):
+        perf = PerfMap(str(path), owner, Room(MIB))
+        perf.look(1.0)
+        return len(perf.table())
+
+    assert names(owner=1234) == 1
+    os.link(path, tmp_path / "perf-2.map")
+    assert (names(owner=1234), names(owner=0)) == (0, 1)
+
+
 def test_code_that_took_the_place_of_other_code_has_its_own_name(tmp_path):
     """However many names came between: the oldest make room. A file that was read in part has none."""
     path = tmp_path / "perf-1.map"
     between = "".join(f"{i * 16:x} 10 between{i}\n" for i in range(1000, 200_000))
     path.write_text(f"1000 10 old\n2000 10 older\n{between}1000 10 new\n")
     perf = PerfMap(str(path), os.getuid(), Room(MIB))
-    perf.look(0.0)
+    perf.look(1e-9)
+    assert len(perf.table()) == 0
+    perf.look(0.02)
+    assert f" of {path.stat().st_size} bytes, so none of its names are known" in perf.given_up
     assert len(perf.table()) == 0
     perf.look(60.0)
     assert perf.table().find(0x1008).name == "new"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.elf.budget import for_ever
 from pyebpf.elf.symbols import ElfSymbols
 from pyebpf.symbols import process as module
 from pyebpf.symbols.files import ElfFile
@@ -203,6 +204,24 @@ def test_a_perf_map(folder):
             if os.geteuid() == 0:
                 os.chown(path, 65534, 65534)
                 assert named(Symbols(), program.pid, 0x10041) == ["0x10041"]
+        finally:
+            path.unlink()
+
+
+def test_a_perf_map_that_is_read_in_part(folder):
+    """The reason is told that frames have no names; once it is read to its end, they have, and there is none."""
+    processes = Symbols().processes
+    with started(folder / "moving") as program:
+        path = Path(f"/tmp/perf-{program.pid}.map")
+        try:
+            path.write_text("10000 40 made\n")
+            processes.hurry(lambda: 1e-9)
+            assert processes.resolve(program.pid, 0x10008).name == ""
+            assert "read in part, 0 of 14 bytes" in processes.given_up[str(path)]
+            processes.hurry(for_ever)
+            time.sleep(0.15)
+            assert processes.resolve(program.pid, 0x10008).name == "made"
+            assert str(path) not in processes.given_up
         finally:
             path.unlink()
 
