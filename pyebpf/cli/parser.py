@@ -215,7 +215,7 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
     tools = [tool, *tool.modes.values()]
     group = parser.add_argument_group("options of every tool")
     form = group.add_mutually_exclusive_group()
-    add(form, "", "--json", "form", action="store_const", const="json", help="print one JSON object per line")
+    add(form, "-j", "--json", "form", action="store_const", const="json", help="print one JSON object per line")
     add(form, "", "--csv", "form", action="store_const", const="csv", help="print CSV, with a heading line")
     if isinstance(tool, StackTool) or (isinstance(tool, SummaryTool) and tool.stacks is not None):
         _add_stack_formats(group, form)

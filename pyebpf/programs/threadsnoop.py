@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from pyebpf import BPF, InvalidValue, Struct, char, comm, field, now, pid, s32, tid, u32, u64, ustack
 from pyebpf.filters import TaskFilter
+from pyebpf.programs._thread_stacks import Looks, unwind_option
 from pyebpf.tool import Column, EventTool, Example, Record, Stop, TaskOptions, dataclass, events_of, option
+from pyebpf.unwinding import Unwinder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +54,7 @@ class Options(TaskOptions):
     library: str = option(
         "-l", "--library", metavar="FILE", help="the library or program with the function", default="libc.so.6"
     )
+    unwind: bool = unwind_option()
 
     def __post_init__(self) -> None:
         """Refuse what names nothing."""
@@ -63,21 +66,26 @@ def build(options: Options) -> BPF:
     """The probe and its buffer; nothing is loaded yet."""
     bpf, tasks = BPF(), TaskFilter(options)
     threads = bpf.ringbuf(Call, name="threads")
+    processes = () if options.pid is None else (options.pid,)
+    unwinder = Unwinder(bpf, processes) if options.unwind else None
 
     @bpf.uprobe(options.library, "pthread_create", pid=options.pid)
     def on_create(_thread: u64, _attributes: u64, start: u64) -> None:
         if tasks.wanted():
-            threads.emit(Call(time=now(), start=start, stack=ustack(), pid=pid(), tid=tid(), comm=comm()))
+            stack = ustack() if unwinder is None else unwinder.ustack()
+            threads.emit(Call(time=now(), start=start, stack=stack, pid=pid(), tid=tid(), comm=comm()))
 
     return bpf
 
 
 def created(bpf: BPF, options: Options, stop: Stop) -> Iterator[Thread]:
     """Threads as they are created, with the names of their functions."""
+    looks = Looks(bpf)
     for call in events_of("threads", "time")(bpf, options, stop):
         frame = bpf.stacks.user_function(call.start, call.pid)
         stack = tuple(each.label for each in bpf.stacks.user(call.stack, call.pid)[1:])
         yield Thread(call.time, call.pid, call.tid, call.comm, frame.name or None, frame.module, stack)
+        looks.look()
 
 
 def function_name(thread: Thread) -> str:

@@ -241,7 +241,7 @@ def test_stacks_of_keys_are_shown_by_their_functions():
     assert (row.pid, row.stack, row.reason, row.count, row.key.reason) == (7, ("k5",), "NO_SOCKET", 3, 2)
     assert traced.released == 1
     shown = Row((Column("COUNT", 5), Column("STACK", below=True, type="tuple[str, ...]")))
-    assert (shown.line(row), shown.values(row), shown.object(row)["stack"]) == ("3\n\tk5", [3, "k5"], ["k5"])
+    assert (shown.line(row), shown.values(row), shown.object(row)["stack"]) == ("3\n\tk5", [3, ("k5",)], ["k5"])
     assert counts_of("calls")(traced, None)[0].stack == 5
     assert traced.released == 1
 

@@ -24,6 +24,7 @@ def test_options_become_the_tools_dataclass(fakes):
     )
     assert options == fakes.EventOptions(pid=42, failed=True, ports=(80, 443), kind="b")
     assert common == Common(form="csv", duration=1.5, timestamps=True, verbose=True)
+    assert parse(fakes.EVENTS, ["-j"])[1] == Common(form="json")
 
 
 def test_summaries_take_an_interval_and_a_count_after_their_own_arguments(fakes):
@@ -62,7 +63,7 @@ def test_a_letter_of_the_tools_own_leaves_the_common_option_its_long_name(fakes)
             "argument --buffer: 2147483648 bytes are too many for a buffer: give 1073741824 (1G) or less",
         ),
         (["--buffer", "8X"], "'8X' is not a size: give bytes, or a number with K, M or G, such as 16M"),
-        (["--json", "--csv"], "argument --csv: not allowed with argument --json"),
+        (["--json", "--csv"], "argument --csv: not allowed with argument -j/--json"),
         (["--timestamp"], "unrecognized arguments: --timestamp (did you mean --timestamps?)"),
         (["--nonsense"], "unrecognized arguments: --nonsense"),
         (["-Z", "5", "word"], "unrecognized arguments: -Z"),

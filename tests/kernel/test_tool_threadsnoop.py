@@ -6,6 +6,7 @@ import os
 import pty
 import select
 import subprocess
+import time
 
 import pytest
 
@@ -62,6 +63,45 @@ def test_threads(tmp_path):
     assert heading.split() == ["TIME", "PID", "COMM", "FUNC"]
     ours = [line.split() for line in lines if line.split()[1] == str(process.pid)]
     assert [line[2:] for line in ours] == [["makes-threads", name] for name in FUNCTIONS]
+
+
+MADE = """
+#include <pthread.h>
+#include <stdio.h>
+static void *count(void *n) { return n; }
+__attribute__((noinline)) void nearest(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, count, 0);
+    pthread_join(thread, 0);
+    puts("done");
+    fflush(stdout);
+}
+int main(void) { while (getchar() == '!') nearest(); return 0; }
+"""
+
+
+def test_the_nearest_caller(tmp_path):
+    """--unwind has it of each thread of a process that -p names, and of another's once it was seen."""
+    needs("helper:task_pt_regs@kprobe")
+    program = build_native(MADE, tmp_path / "nearest", "-O1", "-pthread", "-fomit-frame-pointer")
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    with (
+        subprocess.Popen([program], **pipes) as process,
+        threadsnoop.open(pid=process.pid, unwind=True) as of_it,
+        threadsnoop.open(comm="nearest", unwind=True) as of_any,
+    ):
+
+        def create():
+            process.stdin.write(b"!")
+            assert process.stdout.readline() == b"done\n"
+
+        create()
+        assert next(of_it).stack[:2] == ("nearest", "main")
+        until = time.monotonic() + PATIENCE
+        while next(of_any).stack[:2] != ("nearest", "main"):
+            assert time.monotonic() < until
+            create()
+        process.stdin.close()
 
 
 def test_a_program_without_symbols(tmp_path):
