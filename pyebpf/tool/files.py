@@ -56,7 +56,7 @@ def _followed(path: Path) -> Path | None:
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    """Raise PermissionError for another user's link, but root's, and in a shared folder that is not his for his file."""
+    """Raise PermissionError for another user's link, but root's, and for his file in a shared folder of others."""
     if stat.S_ISLNK(status.st_mode) and status.st_uid not in (os.geteuid(), 0):
         raise PermissionError(errno.EACCES, f"{path} is another user's link", str(path))
     folder = path.parent.stat()
