@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import __version__
@@ -12,7 +14,7 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.histogram import Histogram
 from pyebpf.output.sink import ReaderGone
 from pyebpf.output.timestamps import Dates, Timestamps
-from pyebpf.recording.entries import histogram_entry, stack_entries
+from pyebpf.recording.entries import MAX_WRITTEN, histogram_entry, stack_entries, written_length
 from pyebpf.recording.tables import Extraction
 from pyebpf.recording.writer import Writer, check_place
 from pyebpf.tool import EventTool, StackTool, SummaryTool
@@ -71,10 +73,9 @@ class Recorder(Unrecorded):
             "delimited": common.delimited,
             "annotated": common.annotated,
         }
+        self._path = common.record or ""
         try:
-            self._writer = Writer(
-                common.record or "", self._header, note, overwrite=common.overwrite, size=common.record_size
-            )
+            self._writer = Writer(self._path, self._header, note, overwrite=common.overwrite, size=common.record_size)
         except OSError as error:
             raise InvalidValue(f"--record: {common.record} cannot be written: {error.strerror}") from error
 
@@ -128,11 +129,18 @@ class Recorder(Unrecorded):
         return found
 
     def stacks(self, end: int, stacks: Sequence[Stack]) -> None:
-        """Record stacks."""
+        """Record stacks, as many as a reader takes, whose names are what fills it."""
         self._check_zone(end)
         frames: dict[tuple[str, str], int] = {}
-        entries = (entry for stack in stacks for entry in stack_entries(stack, frames))
-        self._writer.add_group(["stacks", end, len(stacks)], entries)
+        sizes = list(accumulate(map(written_length, stacks)))
+        kept = stacks[: bisect_right(sizes, MAX_WRITTEN)]
+        entries = (entry for stack in kept for entry in stack_entries(stack, frames))
+        self._writer.add_group(["stacks", end, len(kept)], entries)
+        if len(kept) < len(stacks):
+            note(
+                f"{self._path}: the recording has {len(kept)} of {len(stacks)} stacks: with the names of all their "
+                f"functions more are not read; record for a shorter time, or of fewer processes"
+            )
 
     def dropped(self, totals: Mapping[str, int]) -> int:
         """Record what was dropped so far; the time of that."""

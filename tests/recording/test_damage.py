@@ -145,6 +145,45 @@ def test_sizes_that_nothing_may_have(tmp_path, data, message):
     assert peak < 8 * MAX_BLOCK
 
 
+def stacks_file(path, name, stacks):
+    """A recording of stacks, each of which is a thousand times the same function."""
+    frame, each = ["frame", name, "kernel"], [["stack", 1, f"a{n}", n, None, [0] * 1000, []] for n in range(stacks)]
+    made = [["stacks", 1, stacks], frame, *each]
+    head = json.dumps({**header("stacks"), "part": 0}).encode()
+    path.write_bytes(MAGIC + block(1, head) + block(2, json.dumps(made).encode()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("length", "stacks", "message"),
+    [
+        (30_000, 1, "the name of a function has more than 8192 characters"),
+        (8192, 33, "the names of all functions of all stacks have more than 268435456 characters"),
+    ],
+)
+def test_names_that_stacks_repeat(tmp_path, length, stacks, message):
+    """A file of a few kilobytes cannot have them written out without end."""
+    path = stacks_file(tmp_path / "a", "f" * length, stacks)
+    assert path.stat().st_size < 4096
+    status, out, err = shown(path, path.read_bytes(), "--svg", "-")
+    assert status == 1
+    assert "f" * 100 not in out
+    assert message in err
+
+
+@pytest.mark.parametrize("form", ["--text", "--json", "--csv", "--folded", "--svg"])
+def test_memory_of_names_that_stacks_repeat(tmp_path, form):
+    """What is written is not held as a whole: names are held once, and stacks one at a time."""
+    path = stacks_file(tmp_path / "a", "f" * 8192, 20)
+    with Path(os.devnull).open("w") as file, contextlib.redirect_stdout(file):
+        tracemalloc.start()
+        status = guarded(run_show, [str(path), form, *(["-"] if form == "--svg" else [])])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert status == 0
+    assert peak < 256 << 20
+
+
 def test_an_interval_without_end(tmp_path, monkeypatch):
     """A group of items has a limit, in bytes that are decompressed, whatever it says."""
     monkeypatch.setattr("pyebpf.recording.reader.MAX_GROUP", 1 << 20)

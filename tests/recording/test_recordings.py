@@ -490,3 +490,19 @@ def test_how_it_ended(tmp_path, fakes, record, show):
     status, out, err = show(path)
     assert (status, out.count("\n")) == (0, 4)
     assert err == "The recorded command ended with an error: it broke\n"
+
+
+def test_names_that_are_too_long(tools, record, show, monkeypatch):
+    """They are cut as a reader takes them; stacks with more names than it takes are left out, and a note says so."""
+
+    def collect(tracer, options, stop):
+        yield Stack(5, "a", 42, (Frame("f" * 100_003, "/bin/a"),), None)
+        yield Stack(3, "a", 42, (Frame("main", "/bin/a"),), None)
+
+    tools["stacks"] = replace(tools["stacks"], collect=collect)
+    _, path = record("stacks", "0.01")
+    assert show(path, "-f") == (0, f"a;{'f' * 8191}… 5\na;main 3\n", "")
+    monkeypatch.setattr("pyebpf.cli.recorder.MAX_WRITTEN", 8195)
+    run, path = record("stacks", "0.01", "--overwrite")
+    assert f"{path}: the recording has 1 of 2 stacks" in run.err
+    assert show(path, "-f") == (0, f"a;{'f' * 8191}… 5\n", "")
