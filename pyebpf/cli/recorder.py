@@ -16,6 +16,7 @@ from pyebpf.output.sink import ReaderGone
 from pyebpf.output.timestamps import Dates, Timestamps
 from pyebpf.recording.entries import MAX_WRITTEN, histogram_entry, stack_entries, written_length
 from pyebpf.recording.tables import Extraction
+from pyebpf.recording.value_types import Mismatch
 from pyebpf.recording.writer import Writer, check_place
 from pyebpf.tool import EventTool, StackTool, SummaryTool
 
@@ -108,6 +109,8 @@ class Recorder(Unrecorded):
                 self._check_zone(at)
             try:
                 add(["event", at, *extraction.values(record)])
+            except Mismatch as error:
+                self._mismatch(error)
             except AttributeError:
                 yield record  # whoever prints it says which column has no attribute
                 raise
@@ -123,10 +126,18 @@ class Recorder(Unrecorded):
                 histogram_entry(item) if isinstance(item, Histogram) else ["row", *(rows.values(item) if rows else ())]
                 for item in found
             ]
+        except Mismatch as error:
+            self._mismatch(error)
+            return found
         except AttributeError:
             return found  # as above
         self._writer.add_group(["interval", end, heading, len(entries)], entries)
         return found
+
+    def _mismatch(self, error: Mismatch) -> None:
+        """End the recording, which a reader would refuse from here on."""
+        self._writer.flush()
+        self._writer.fail(f"{error}: give that Column its type=")
 
     def stacks(self, end: int, stacks: Sequence[Stack]) -> None:
         """Record stacks, as many as a reader takes, whose names are what fills it."""

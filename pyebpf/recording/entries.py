@@ -29,6 +29,8 @@ from pyebpf.recording.values import PLAIN, decoded, encoded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyebpf.recording.tables import Table
+
 #: Rows, histograms, stacks of one interval; decompressed bytes that these may take; functions of its stacks.
 MAX_ITEMS, MAX_GROUP, MAX_FRAMES = 1 << 18, 64 << 20, 1 << 20
 #: Characters that the names of all functions of all stacks take where each stack has them written out.
@@ -165,7 +167,7 @@ def _slots(times: Sequence[tuple[int, int]]) -> list[int]:
 class Decoder:
     """Makes entries of what blocks hold. Raises ValueError for what is none; nothing of it is trusted."""
 
-    def __init__(self, events: int | None, rows: int | None) -> None:
+    def __init__(self, events: Table | None, rows: Table | None) -> None:
         self._events, self._rows = events, rows
         self._frames: list[Frame] = []
         self._written = 0
@@ -224,10 +226,12 @@ class Decoder:
             return _histogram(rest)
         raise ValueError(kind)
 
-    def _values(self, values: list[Any], count: int | None) -> tuple[Any, ...]:
-        if len(values) != count:
+    def _values(self, values: list[Any], table: Table | None) -> tuple[Any, ...]:
+        if table is None or len(values) != table.values:
             raise ValueError("values")
-        return tuple([value if type(value) in PLAIN else decoded(value) for value in values])
+        found = tuple([value if type(value) in PLAIN else decoded(value) for value in values])
+        table.value_types.check(found)
+        return found
 
     def _stack(self, rest: list[Any]) -> Stack:
         count, comm, pid, user, kernel, parts, *times = rest
@@ -262,7 +266,7 @@ def _times(slots: Any) -> tuple[tuple[int, int], ...]:
     numbers = _list(slots, 2 * MAX_SLOTS)
     for after, count in zip(numbers[::2], numbers[1::2], strict=True):
         slot += _integer(after, _MAX_TIME // SLOT)
-        found.append((_integer(slot * SLOT, _MAX_TIME), _integer(count, _MAX_COUNT)))
+        found.append((_integer(slot * SLOT, _MAX_TIME), _integer(count, _MAX_COUNT, 1)))
     return tuple(found)
 
 
@@ -270,9 +274,14 @@ def _histogram(rest: list[Any]) -> Histogram:
     unit, kind, total, labels, buckets = rest
     if kind not in {"log2", "linear", "log-linear"}:
         raise ValueError("a histogram of no known kind")
-    made = []
+    made: list[Bucket] = []
     for low, high, count in _list(buckets, _MAX_BUCKETS):
-        made.append(Bucket(_bound(low), _bound(high), _integer(count, _MAX_COUNT)))
+        bucket = Bucket(_bound(low), _bound(high), _integer(count, _MAX_COUNT))
+        if made and (low is None or made[-1].high is None or low <= made[-1].high):
+            raise ValueError("the buckets of a histogram are not in rising order")
+        if (low is None and high is None) or (None not in (low, high) and low > high):
+            raise ValueError("a bucket of a histogram has no values that it may count")
+        made.append(bucket)
     named = {_name(name): decoded(value) for name, value in _list(labels, _MAX_PARTS)}
     return Histogram(
         tuple(made), _text(unit), kind, named, None if total is None else _integer(total, _MAX_SUM, -_MAX_SUM)

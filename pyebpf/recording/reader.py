@@ -85,6 +85,8 @@ def _header(data: Any) -> Header:
         raise ValueError(wrong)
     if found["kind"] == "events" and events is None:
         raise ValueError("events without columns")
+    if summary is not None and not summary.columns:
+        raise ValueError("rows without columns")
     return Header(**found, events=events, summary=summary, arguments=tuple(map(str, data["arguments"])))
 
 
@@ -147,8 +149,7 @@ class Reader:
                 return
 
     def _of_file(self, path: str) -> Iterator[Event | Interval | Stacks | Dropped | Zone | Footer | End]:
-        tables = [None if each is None else each.values for each in (self.header.events, self.header.summary)]
-        decoder = Decoder(*tables)
+        decoder = Decoder(self.header.events, self.header.summary)
         owner: Interval | Stacks | None = None
         offset = missing = begun = 0
         for offset, read, entry in self._of_blocks(path):

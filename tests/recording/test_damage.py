@@ -145,6 +145,61 @@ def test_sizes_that_nothing_may_have(tmp_path, data, message):
     assert peak < 8 * MAX_BLOCK
 
 
+def changed(path, kind, old, new):
+    """A recording of a kind with other JSON among its entries, whose checksums are good."""
+    raw = json.dumps(list(entries(kind)), separators=(",", ":"))
+    assert old in raw
+    head = json.dumps({**header(kind), "part": 0}).encode()
+    path.write_bytes(MAGIC + block(1, head) + block(2, raw.replace(old, new, 1).encode()))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("output", ["--heatmap -", "--heatmap - --scale linear", "--scatter -", "--json"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('"x"', "the field latency_ns is text, and its column declares an integer"),
+        ("1.5", "the field latency_ns is a fraction, and its column declares an integer"),
+        ("1e308", "the field latency_ns is a fraction"),
+        ('{"float":"inf"}', "the field latency_ns is a fraction"),
+        ("[7]", "the field latency_ns is a sequence"),
+        (str(1 << 64), "the field latency_ns is a number out of its bounds"),
+        ("-5", ""),
+        ("null", ""),
+    ],
+)
+def test_a_value_that_its_column_does_not_declare(tmp_path, output, value, message):
+    """It is named as damage, in every output; less than no time is drawn as none."""
+    data = changed(tmp_path / "a", "events", "3000", value)
+    status, _, err = shown(tmp_path / "a", data, *output.split())
+    assert (status, message in err) == (1 if message else 0, True), err
+    assert "internal error" not in err
+
+
+@pytest.mark.parametrize("output", ["--heatmap -", "--bars -", "--text"])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[1,1,1]", "[1,0,1]", "a bucket of a histogram has no values that it may count"),
+        ("[1,1,1]", "[null,null,1]", "a bucket of a histogram has no values that it may count"),
+        ("[1,1,1]", "[9,9,1]", "the buckets of a histogram are not in rising order"),
+        ("[1,1,1]", "[1,null,1]", "the buckets of a histogram are not in rising order"),
+        ("[1,1,1]", '[1,"x",1]', "a number out of its bounds"),
+    ],
+)
+def test_buckets_that_cannot_be(tmp_path, output, old, new, message):
+    """They are named as damage."""
+    data = changed(tmp_path / "a", "histograms", old, new)
+    status, _, err = shown(tmp_path / "a", data, *output.split())
+    assert (status, message in err) == (1, True), err
+
+
+def test_a_slot_without_samples(tmp_path):
+    """It is named as damage; the picture by the second counts samples."""
+    status, _, err = shown(tmp_path / "a", changed(tmp_path / "a", "stacks", ",2,2]", ",2,0]"), "--subsecond", "-")
+    assert (status, "a number out of its bounds" in err) == (1, True), err
+
+
 def stacks_file(path, name, stacks):
     """A recording of stacks, each of which is a thousand times the same function."""
     frame, each = ["frame", name, "kernel"], [["stack", 1, f"a{n}", n, None, [0] * 1000, []] for n in range(stacks)]

@@ -506,3 +506,22 @@ def test_names_that_are_too_long(tools, record, show, monkeypatch):
     run, path = record("stacks", "0.01", "--overwrite")
     assert f"{path}: the recording has 1 of 2 stacks" in run.err
     assert show(path, "-f") == (0, f"a;{'f' * 8191}… 5\n", "")
+
+
+def test_a_value_that_is_not_of_its_type(fakes, tools, record, show):
+    """The recording ends before it, with the field's name, since no reader takes it; the tool goes on."""
+
+    class Found:
+        def __init__(self, value):
+            self.at, self.value = 1, value
+
+    def records(tracer, options, stop):
+        yield from map(Found, (1, 2, "three", "four"))
+
+    columns = (Column("VALUE", 8, key="value", type="int"),)
+    tools["typed"] = replace(fakes.EVENTS, name="typed", records=records, columns=columns, sentence=None)
+    run, path = record("typed", "-d", "0.01")
+    told = f"{path}: the recording ends here: the field value is text, and its column declares an integer"
+    assert run.err.count(told) == 1
+    assert run.out.split() == ["VALUE", "1", "2", "three", "four"]
+    assert show(path)[1].split() == ["VALUE", "1", "2"]
