@@ -49,6 +49,7 @@ class Recorder(Unrecorded):
         self._clock, self.stamps = Timestamps(), Dates()
         self._stop, self._second, self._time = stop, -1, 0
         self._events, self._rows = _extractions(tool, options)
+        unit = tool.unit if isinstance(tool, StackTool) or (isinstance(tool, SummaryTool) and tool.stacks) else None
         start = self.stamps.now()
         self.stamps.iso(start)
         self._header: dict[str, Any] = {
@@ -62,7 +63,9 @@ class Recorder(Unrecorded):
             "start": start,
             "zone": self.stamps.zone,
             "tracing": tool.tracing,
-            "unit": tool.unit if isinstance(tool, StackTool) else "",
+            "unit": unit or "",
+            "has_stacks": unit is not None,
+            "period": tool.period(options) if isinstance(tool, StackTool) and tool.period is not None else 0,
             "palette": tool.palette if isinstance(tool, StackTool) else "samples",
             "events": self._events and self._events.table,
             "summary": self._rows and self._rows.table,

@@ -151,7 +151,9 @@ class _Picture:
 
     def hint(self, boxes: list[_Box], left_out: int) -> str:
         hints = []
-        if self.compared:
+        if not boxes:
+            hints.append("nothing was seen")
+        elif self.compared:
             hints.append("red: more than before; blue: less; white: as before")
         elif self.palette != "samples":
             hints.append("paler: in the kernel")

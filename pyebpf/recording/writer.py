@@ -150,8 +150,16 @@ class Writer:
         """Write what waits, and end."""
         self.flush()
         if self._descriptor >= 0:
+            own, found = os.fstat(self._descriptor), _identity(self._path)
             os.close(self._descriptor)
             self._descriptor = -1
+            if found is None:
+                self._failed(f"{self._path}: the recording is not there: its file was removed or renamed meanwhile")
+            elif not os.path.samestat(own, found):
+                self._failed(
+                    f"{self._path}: the recording is lost: another file has taken its place, as --overwrite of another "
+                    "recorder does; give each a file of its own"
+                )
 
     def _begin(self, path: str) -> None:
         """Begin a file. Raises OSError."""
