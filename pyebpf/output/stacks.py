@@ -185,11 +185,12 @@ def merged(stacks: Iterable[Stack]) -> list[Stack]:
 
 def _read(stack: Stack | StackPart) -> object:
     """Return what a reader can tell two stacks by, in any form and with any mark."""
-    shown = (
-        None if frames is None else tuple((frame.label, frame.module == _JIT) for frame in frames)
-        for frames in (stack.user, stack.kernel)
-    )
-    return getattr(stack, "name", ""), stack.comm, stack.pid, *shown
+    found: list[object] = [getattr(stack, "name", ""), stack.comm, stack.pid]
+    for frames in (stack.user, stack.kernel):
+        # Numbers of the few, not a pair for each frame: there may be millions of frames.
+        found.append(None if frames is None else tuple([frame.label for frame in frames]))
+        found.append(tuple([number for number, frame in enumerate(frames or ()) if frame.module == _JIT]))
+    return tuple(found)
 
 
 def folded_lines(stacks: Mapping[tuple[str, ...], int]) -> Iterator[str]:

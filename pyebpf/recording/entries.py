@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Rows, histograms, stacks of one interval; decompressed bytes that these may take; functions of its stacks.
 MAX_ITEMS, MAX_GROUP, MAX_FRAMES = 1 << 18, 64 << 20, 1 << 20
 #: Characters that the names of all functions of all stacks take where each stack has them written out.
-MAX_WRITTEN = 1 << 28
+MAX_WRITTEN = 1 << 29
 _MAX_TIME, _MAX_COUNT, _MAX_SUM = 1 << 63, 1 << 64, 1 << 127
 #: Times of one stack.
 MAX_SLOTS = 1 << 22

@@ -213,7 +213,7 @@ def stacks_file(path, name, stacks):
     ("length", "stacks", "message"),
     [
         (30_000, 1, "the name of a function has more than 8192 characters"),
-        (8192, 33, "the names of all functions of all stacks have more than 268435456 characters"),
+        (8192, 66, "the names of all functions of all stacks have more than 536870912 characters"),
     ],
 )
 def test_names_that_stacks_repeat(tmp_path, length, stacks, message):
