@@ -30,7 +30,10 @@ DICTIONARY = (
 )
 #: The words with which the command tells an error that is nobody else's.
 _INTERNAL = "internal error"
-_FORMS = ("--text", "--json", "--csv", "--folded", "--info")
+_FORMS = (
+    *("--text", "--json", "--csv", "--folded", "--info", "--heatmap -", "--heatmap - --scale linear", "--scatter -"),
+    *("--bars -", "--subsecond -", "--svg -", "--speedscope -", "--firefox -"),
+)
 
 
 def whole(lines: bytes) -> bytes:
@@ -58,7 +61,7 @@ def target(data: bytes) -> None:
 def _show(path: str, form: str) -> None:
     out, err = io.StringIO(), io.StringIO()
     with mock.patch("sys.stdout", out), mock.patch("sys.stderr", err):
-        status = guarded(run_show, [path, form])
+        status = guarded(run_show, [path, *form.split()])
     told = err.getvalue()
     if _INTERNAL in told or "Traceback" in told or (status and not told):
         raise AssertionError(told)

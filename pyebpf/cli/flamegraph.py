@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.bytecode import Parser
 from pyebpf.cli.files import STANDARD_OUTPUT, check_file, write_content
 from pyebpf.cli.report import standard_input
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, MalformedData
 from pyebpf.output.flamegraph import PALETTES, difference_graph, flame_graph
 from pyebpf.output.folded import read_folded
 from pyebpf.output.sink import Sink
+from pyebpf.recording.blocks import MAGIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 DESCRIPTION = """\
 Draws folded stacks as a flame graph: SVG for a browser, which needs nothing
@@ -92,9 +94,21 @@ def _without_names(stacks: dict[tuple[str, ...], int]) -> dict[tuple[str, ...], 
 def _read(path: str) -> dict[tuple[str, ...], int]:
     # Bytes that are no text stay what they were, for the escapes of the picture.
     if path == STANDARD_OUTPUT:
-        return read_folded((line.decode(errors="surrogateescape") for line in standard_input()), "<stdin>")
+        return _folded((line.decode(errors="surrogateescape") for line in standard_input()), "<stdin>")
     try:
         with Path(path).open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            return read_folded(file, path)
+            return _folded(file, path)
     except OSError as error:
         raise InvalidValue(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _folded(lines: Iterable[str], name: str) -> dict[tuple[str, ...], int]:
+    """The stacks of a file. Raises MalformedData, and for a recording says which command draws it."""
+    rest = iter(lines)
+    first = next(rest, "")
+    if first.startswith(MAGIC[:-1].decode()):
+        raise MalformedData(
+            f"{name}: this is a recording, and flamegraph draws folded stacks: write "
+            "`pyebpf show RECORDING --svg FILE`, or have `pyebpf show RECORDING -f` print its folded stacks"
+        )
+    return read_folded(chain((first,), rest), name)

@@ -419,7 +419,10 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
     given["stack_file"] = one_stack_file(parser.prog, given.pop("stack_files", None), given.get("form"))
     of_stacks = given["stack_file"] is not None or given.get("form") == "folded"
     if given.get("record") is not None and isinstance(tool, SummaryTool) and of_stacks:
-        raise UsageError(parser.prog, "--record is for intervals: leave out --folded and files of stacks")
+        raise UsageError(
+            parser.prog,
+            "--record is for intervals: leave out --folded and files of stacks, which `pyebpf show FILE` makes of them",
+        )
     try:
         options = tool.options(**own)
         tool.check(options, command=True)

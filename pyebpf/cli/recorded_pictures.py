@@ -27,11 +27,27 @@ def check_picture(header: Header, common: Common) -> None:
     if common.heatmap is None and common.scatter is None and common.bars is None:
         return
     flag = "--scatter" if common.scatter is not None else "--bars" if common.bars is not None else "--heatmap"
-    events = header.events if header.kind == "events" else None
-    is_drawn = events is not None and any(column.drawn for column in events.columns)
-    has_histograms = header.kind == "summary" and header.summary is None
-    if not (has_histograms if flag == "--bars" else is_drawn or (has_histograms and flag == "--heatmap")):
-        raise UsageError("pyebpf show", f"{flag} has nothing to draw: {header.tool} recorded no times for it")
+    reason = _nothing_to_draw(header, flag)
+    if reason:
+        raise UsageError("pyebpf show", f"{flag} has nothing to draw: {reason}")
+
+
+def _nothing_to_draw(header: Header, flag: str) -> str:
+    """The reason why a recording has nothing for a picture, and what it has; "" if it has."""
+    tool = header.tool
+    if header.kind == "stacks":
+        return f"{tool} recorded stacks: write --svg FILE, or of samples with their times --subsecond FILE"
+    if header.kind == "summary":
+        if header.summary is not None:
+            return f"{tool} recorded rows of a table: it is for histograms, or for events with a latency or the like"
+        if flag == "--scatter":
+            return f"it draws single events, and {tool} recorded histograms: write --heatmap FILE or --bars FILE"
+        return ""
+    if header.events is None or not any(column.drawn for column in header.events.columns):
+        return f"{tool} recorded no times for it: its events have no latency or the like"
+    if flag == "--bars":
+        return f"it draws histograms, and {tool} recorded single events: write --heatmap FILE or --scatter FILE"
+    return ""
 
 
 def recorded_picture(header: Header, common: Common, dates: Dates, now: Callable[[], int]) -> Picture | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from pyebpf import __version__
@@ -12,8 +14,9 @@ from pyebpf.errors import InvalidValue
 from pyebpf.output.histogram import Histogram
 from pyebpf.output.sink import ReaderGone
 from pyebpf.output.timestamps import Dates, Timestamps
-from pyebpf.recording.entries import histogram_entry, stack_entries
+from pyebpf.recording.entries import MAX_WRITTEN, histogram_entry, stack_entries, written_length
 from pyebpf.recording.tables import Extraction
+from pyebpf.recording.value_types import Mismatch
 from pyebpf.recording.writer import Writer, check_place
 from pyebpf.tool import EventTool, StackTool, SummaryTool
 
@@ -46,6 +49,7 @@ class Recorder(Unrecorded):
         self._clock, self.stamps = Timestamps(), Dates()
         self._stop, self._second, self._time = stop, -1, 0
         self._events, self._rows = _extractions(tool, options)
+        unit = tool.unit if isinstance(tool, StackTool) or (isinstance(tool, SummaryTool) and tool.stacks) else None
         start = self.stamps.now()
         self.stamps.iso(start)
         self._header: dict[str, Any] = {
@@ -59,7 +63,9 @@ class Recorder(Unrecorded):
             "start": start,
             "zone": self.stamps.zone,
             "tracing": tool.tracing,
-            "unit": tool.unit if isinstance(tool, StackTool) else "",
+            "unit": unit or "",
+            "has_stacks": unit is not None,
+            "period": tool.period(options) if isinstance(tool, StackTool) and tool.period is not None else 0,
             "palette": tool.palette if isinstance(tool, StackTool) else "samples",
             "events": self._events and self._events.table,
             "summary": self._rows and self._rows.table,
@@ -71,10 +77,9 @@ class Recorder(Unrecorded):
             "delimited": common.delimited,
             "annotated": common.annotated,
         }
+        self._path = common.record or ""
         try:
-            self._writer = Writer(
-                common.record or "", self._header, note, overwrite=common.overwrite, size=common.record_size
-            )
+            self._writer = Writer(self._path, self._header, note, overwrite=common.overwrite, size=common.record_size)
         except OSError as error:
             raise InvalidValue(f"--record: {common.record} cannot be written: {error.strerror}") from error
 
@@ -107,6 +112,8 @@ class Recorder(Unrecorded):
                 self._check_zone(at)
             try:
                 add(["event", at, *extraction.values(record)])
+            except Mismatch as error:
+                self._mismatch(error)
             except AttributeError:
                 yield record  # whoever prints it says which column has no attribute
                 raise
@@ -122,17 +129,32 @@ class Recorder(Unrecorded):
                 histogram_entry(item) if isinstance(item, Histogram) else ["row", *(rows.values(item) if rows else ())]
                 for item in found
             ]
+        except Mismatch as error:
+            self._mismatch(error)
+            return found
         except AttributeError:
             return found  # as above
         self._writer.add_group(["interval", end, heading, len(entries)], entries)
         return found
 
+    def _mismatch(self, error: Mismatch) -> None:
+        """End the recording, which a reader would refuse from here on."""
+        self._writer.flush()
+        self._writer.fail(f"{error}: give that Column its type=")
+
     def stacks(self, end: int, stacks: Sequence[Stack]) -> None:
-        """Record stacks."""
+        """Record stacks, as many as a reader takes, whose names are what fills it."""
         self._check_zone(end)
         frames: dict[tuple[str, str], int] = {}
-        entries = (entry for stack in stacks for entry in stack_entries(stack, frames))
-        self._writer.add_group(["stacks", end, len(stacks)], entries)
+        sizes = list(accumulate(map(written_length, stacks)))
+        kept = stacks[: bisect_right(sizes, MAX_WRITTEN)]
+        entries = (entry for stack in kept for entry in stack_entries(stack, frames))
+        self._writer.add_group(["stacks", end, len(kept)], entries)
+        if len(kept) < len(stacks):
+            note(
+                f"{self._path}: the recording has {len(kept)} of {len(stacks)} stacks: with the names of all their "
+                f"functions more are not read; record for a shorter time, or of fewer processes"
+            )
 
     def dropped(self, totals: Mapping[str, int]) -> int:
         """Record what was dropped so far; the time of that."""

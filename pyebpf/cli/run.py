@@ -253,6 +253,8 @@ class _Run:
             self._drops.report()
             if last or done == self._common.count:
                 break
+        if tool.stacks is not None and recorder.is_recording:
+            recorder.stacks(recorder.stamps.now(), list(tool.stacks(self._tracer, self._options)))
         if tool.footer is not None and (self._is_text or recorder.is_recording):
             lines = recorder.footer(tool.footer(self._tracer, self._options))
             if self._is_text:

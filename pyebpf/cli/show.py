@@ -11,34 +11,29 @@ from pyebpf.cli.drops import note_dropped
 from pyebpf.cli.files import check_file
 from pyebpf.cli.parser import Common, add_stack_files, number, one_stack_file, positive
 from pyebpf.cli.printing import Lines, Summaries, write_dropped, write_footer
+from pyebpf.cli.recorded_filters import Filter, check_names
 from pyebpf.cli.recorded_pictures import check_picture, recorded_picture, write_subsecond
 from pyebpf.cli.report import FAILED, UsageError, note
 from pyebpf.cli.stacks import check_terminal
-from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue, closest_or_all
+from pyebpf.errors import InvalidValue
 from pyebpf.output.columns import TIME
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 from pyebpf.output.stack_files import Recording
-from pyebpf.output.stacks import first_slot
 from pyebpf.output.timestamps import Dates
 from pyebpf.recording.entries import Dropped, End, Event, Footer, Interval, Stacks, Zone
-from pyebpf.recording.filters import Condition, holds_for
+from pyebpf.recording.filters import Condition
 from pyebpf.recording.reader import Reader
 from pyebpf.recording.recording import bucket_rows, columns_of, metadata, stack_row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pyebpf.cli.pictures import Picture
-    from pyebpf.output.histogram import Histogram
     from pyebpf.output.stacks import Stack
     from pyebpf.recording.reader import Header
-    from pyebpf.recording.tables import Table
 
 _SECOND = 1_000_000_000  # nanoseconds
-_STACK_NUMBERS = ("pid", "count")
-_STACK_FIELDS = ("comm", *_STACK_NUMBERS)
 _EPILOG = """\
 Without an option for the output it prints as the recorded command did. --where
 may be given several times: all of them hold for what is shown. NAME is a field
@@ -92,29 +87,6 @@ def parser() -> Parser:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Filter:
-    """The part of a recording that is shown: times since 1970, and conditions."""
-
-    first: float
-    last: float
-    conditions: tuple[Condition, ...]
-
-    @property
-    def is_all(self) -> bool:
-        """Whether everything is shown."""
-        return not self.conditions and self.has_all_times
-
-    @property
-    def has_all_times(self) -> bool:
-        """Whether nothing is left out for its time."""
-        return (self.first, self.last) == (float("-inf"), float("inf"))
-
-    def has_time(self, time: int) -> bool:
-        """Whether a time is shown."""
-        return self.first <= time <= self.last
-
-
 def run_show(arguments: list[str]) -> int:
     """Print a recording. Raises UsageError, MalformedData and OSError."""
     given = parser().parse_args(arguments)
@@ -126,9 +98,10 @@ def run_show(arguments: list[str]) -> int:
         raise UsageError("pyebpf show", f"--from {given.first:g} is later than --to {given.last:g}: nothing is between")
     reader, sink = Reader(given.file), Sink.of(sys.stdout)
     header = reader.header
-    _check_names(header, conditions)
+    of_stacks = header.kind == "stacks" or given.form == "folded" or bool(given.stack_files)
+    check_names(header, conditions, of_stacks=of_stacks)
     start = header.start
-    shown = _Filter(
+    shown = Filter(
         float("-inf") if given.first is None else start + given.first * _SECOND,
         float("inf") if given.last is None else start + given.last * _SECOND,
         conditions,
@@ -142,6 +115,7 @@ def run_show(arguments: list[str]) -> int:
         _write_parquet(given.parquet, reader, _Show(given.file, header, _common(header, given), sink, shown), sink)
     else:
         _Show(given.file, header, _common(header, given), sink, shown).print(reader)
+    shown.tell_others()
     if reader.damage:
         note(f"pyebpf show: {visible(reader.damage)}; what stands before it was read")
         return FAILED
@@ -155,9 +129,9 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
     )
     stack_file = one_stack_file("pyebpf show", given.stack_files, other)
     form = given.form or ("text" if stack_file is not None else header.form)
-    if (form == "folded" or stack_file is not None) and header.kind != "stacks":
+    if (form == "folded" or stack_file is not None) and not header.has_stacks:
         flag = "folded" if stack_file is None else stack_file[0]
-        raise UsageError("pyebpf show", f"--{flag} is for stacks, and {header.tool} has none")
+        raise UsageError("pyebpf show", f"--{flag} is for stacks, and {header.tool} recorded none")
     common = Common(
         form=form,
         timestamps=header.timestamps if given.timestamps is None else given.timestamps,
@@ -179,50 +153,22 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
     return common
 
 
-def _check_names(header: Header, conditions: tuple[Condition, ...]) -> None:
-    """Raise UsageError for a condition about a field that no record has; `check_labels` does of histograms."""
-    tables = [table for table in (header.events, header.summary) if table is not None]
-    names = {*_STACK_FIELDS} if header.kind == "stacks" else {name for table in tables for name in table.fields}
-    if header.kind == "summary" and header.summary is None:
-        return
-    for each in conditions:
-        if each.name == TIME and TIME not in names:
-            raise UsageError("pyebpf show", "--where is about what records hold: for their time write --from and --to")
-        if each.name not in names:
-            known = closest_or_all(each.name, sorted(names))
-            raise UsageError("pyebpf show", f"--where: {header.tool} has no field {each.name!r}{known}")
-        numbers = each.name in _STACK_NUMBERS if header.kind == "stacks" else _are_numbers(tables, each.name)
-        if numbers and not each.fits_numbers():
-            raise UsageError(
-                "pyebpf show",
-                f"--where: {each.name} is a number, and {each.value!r} is none: write such as '{each.name} "
-                f"{each.comparison} 7'",
-            )
-
-
-def _are_numbers(tables: list[Table], name: str) -> bool:
-    """Whether each value of a field is a number or null."""
-    kinds = [table.types.get(name) for table in tables if name in table.fields]
-    return all(
-        kind is not None and {*(kind if isinstance(kind, list) else [kind])} <= {"integer", "number", "null"}
-        for kind in kinds
-    )
-
-
 class _Show:
     """Prints entries by the code that prints a tool's records."""
 
-    def __init__(self, file: str, header: Header, common: Common, sink: Sink, shown: _Filter) -> None:
+    def __init__(self, file: str, header: Header, common: Common, sink: Sink, shown: Filter) -> None:
         self._file = file
-        self._header, self._common, self._sink, self._shown = header, common, sink, shown
+        self._header, self._common, self._sink, self.filter = header, common, sink, shown
         self._dates, self._time = Dates(header.zone), 0
-        self._labels: set[str] = set()
+        #: Whether stacks are shown: all that a stack tool has; a summary tool's stand at the end of its recording.
+        self._of_stacks = header.kind == "stacks" or common.form == "folded" or common.stack_file is not None
+        self._has_stacks = False
         self._picture = recorded_picture(header, common, self._dates, lambda: self._time)
         self._lines: Lines | Picture | None = None
         if header.kind == "events":
             self._lines = self._picture or self._new_lines()
         self._summaries: Summaries | None = None
-        if header.kind == "summary":
+        if header.kind == "summary" and not self._of_stacks:
             columns = () if header.summary is None else header.summary.columns
             self._summaries = Summaries(
                 columns, self._dates, common, sink, screen=header.screen, new_lines=self._new_lines
@@ -241,11 +187,21 @@ class _Show:
         finally:
             self._sink.holds = False
             self._sink.flush()
-        self.check_labels()
+        self.filter.check_labels(self._header)
         if self._picture is not None:
             self._picture.write(self._sink)
+        if self._of_stacks and not self._has_stacks and not reader.damage and not self._prints_text:
+            raise InvalidValue(
+                f"{self._file} has no stacks: they are recorded when the tool ends, and it was killed, runs still, or "
+                "had no room on its disk"
+            )
         if not ended and not reader.damage:
             note("The recording has no end: the tool was killed, runs still, or had no room on its disk")
+
+    @property
+    def _prints_text(self) -> bool:
+        common = self._common
+        return common.form == "text" and common.stack_file is None and common.subsecond is None
 
     def rows(self, reader: Reader) -> Iterator[dict[str, Any]]:
         """The entries that are to be shown, as dictionaries of one level."""
@@ -253,13 +209,13 @@ class _Show:
             match entry:
                 case Event(time, values) if self._header.kind == "events":
                     table = self._header.events
-                    if table is not None and self._shown.has_time(time) and self._wanted(table, values):
+                    if table is not None and self.filter.has_time(time) and self.filter.wants(table, values):
                         yield {TIME: time, **{name: values[slot] for name, slot in table.fields.items()}}
-                case Interval(time, _, items) if self._shown.has_time(time):
-                    for item in self._wanted_items(items):
+                case Interval(time, _, items) if self.filter.has_time(time):
+                    for item in self.filter.wanted_items(self._header.summary, items):
                         yield from self._rows_of(time, item)
-                case Stacks(time, items):
-                    for stack in self._wanted_stacks(time, items):
+                case Stacks(time, items) if self._header.kind == "stacks":
+                    for stack in self.filter.wanted_stacks(items, self._header.start):
                         yield stack_row(time, stack)
 
     def _rows_of(self, time: int, item: Any) -> Iterator[dict[str, Any]]:
@@ -269,17 +225,6 @@ class _Show:
         else:
             yield {TIME: time, **{name: item[slot] for name, slot in table.fields.items()}}
 
-    def _wanted_stacks(self, time: int, items: list[Stack]) -> list[Stack]:
-        """Those that are to be shown, with what was counted in that time."""
-        shown = self._shown
-        wanted = [each for each in items if holds_for(shown.conditions, _fields_of(each))]
-        if shown.has_all_times or not any(each.times for each in wanted):
-            return wanted if shown.has_time(time) else []
-        # Times count from the beginning of a slot, as in the heat map of them.
-        early = self._header.start - first_slot(self._header.start)
-        within = (each.within(shown.first - early, shown.last - early) for each in wanted)
-        return [each for each in within if each is not None]
-
     def _new_lines(self) -> Lines:
         table = self._header.events
         if table is None:
@@ -287,20 +232,19 @@ class _Show:
         return Lines(table.columns, table.sentence, lambda _: self._time, self._dates, self._common, self._sink)
 
     def _print(self, entry: object) -> None:
-        shown = self._shown
+        shown = self.filter
         match entry:
             case Zone(seconds):
                 self._dates.set_zone(seconds)
             case Event(time, values):
-                if shown.has_time(time) and self._wanted(self._header.events, values):
+                if shown.has_time(time) and shown.wants(self._header.events, values):
                     self._event(time, values)
             case Interval(time, heading, items):
                 if shown.has_time(time) and self._summaries is not None:
-                    self._interval(time, heading, self._wanted_items(items))
-            case Stacks(time, items):
-                wanted = self._wanted_stacks(time, items)
-                if wanted or shown.has_time(time):
-                    self._stacks(time, wanted)
+                    self._interval(time, heading, shown.wanted_items(self._header.summary, items))
+            case Stacks(time, items) if self._of_stacks:
+                self._has_stacks = True
+                self._stacks(time, shown.wanted_stacks(items, self._header.start))
             case Dropped(time, totals):
                 if shown.has_time(time):
                     if self._common.form == "json":
@@ -308,7 +252,7 @@ class _Show:
                     self._sink.flush()
                     note_dropped(totals)
             case Footer(lines):
-                if shown.is_all and self._common.form == "text" and self._picture is None:
+                if shown.is_all and self._common.form == "text" and self._picture is None and not self._of_stacks:
                     write_footer(self._sink, lines)
             case End(unread=unread, reason=reason, message=message):
                 if unread:
@@ -342,6 +286,7 @@ class _Show:
             name=f"pyebpf {header.tool}",
             title=f"pyebpf {header.tool}: {header.tracing}",
             unit=header.unit,
+            period=header.period or None,
             start=header.start,
             duration=max(time - header.start, 0),
             delimited=common.delimited,
@@ -349,33 +294,6 @@ class _Show:
             palette=header.palette,
         )
         output_stacks(stacks, common, self._sink, time=self._dates.iso(time), recording=recording)
-
-    def _wanted(self, table: Table | None, values: tuple[Any, ...]) -> bool:
-        conditions = self._shown.conditions
-        if not conditions or table is None:
-            return True
-        fields = table.fields
-        return all(each.name in fields and each.holds(values[fields[each.name]]) for each in conditions)
-
-    def _wanted_items(self, items: list[Any]) -> list[Any]:
-        table = self._header.summary
-        if not self._shown.conditions:
-            return items
-        if table is not None:
-            return [item for item in items if self._wanted(table, item)]
-        self._labels.update(*(item.labels for item in items))
-        return [item for item in items if holds_for(self._shown.conditions, _labels_of(item))]
-
-    def check_labels(self) -> None:
-        """Raise UsageError for a condition about a label that no histogram had."""
-        if not self._labels:
-            return
-        names = {_field(label) for label in self._labels} | {"unit"} | set(_fields(self._header.events))
-        for each in self._shown.conditions:
-            if each.name not in names:
-                raise UsageError(
-                    "pyebpf show", f"--where: no histogram has {each.name!r}{closest_or_all(each.name, names)}"
-                )
 
 
 def _write_parquet(path: str, reader: Reader, shown: _Show, sink: Sink) -> None:
@@ -390,24 +308,8 @@ def _write_parquet(path: str, reader: Reader, shown: _Show, sink: Sink) -> None:
         count = write_parquet(lambda: shown.rows(reader), columns_of(reader.header), made, metadata(reader.header))
     except ImportError as error:
         raise InvalidValue(f"--parquet: {error}") from None
-    shown.check_labels()
+    shown.filter.check_labels(reader.header)
     write_whole(path, made.getvalue(), f"{count} rows", sink)
-
-
-def _fields(table: Table | None) -> Mapping[str, int]:
-    return {} if table is None else table.fields
-
-
-def _field(label: str) -> str:
-    return label.replace(" ", "_")
-
-
-def _labels_of(histogram: Histogram) -> dict[str, object]:
-    return {"unit": histogram.unit, **{_field(name): value for name, value in histogram.labels.items()}}
-
-
-def _fields_of(stack: Stack) -> dict[str, object]:
-    return {name: getattr(stack, name) for name in _STACK_FIELDS}
 
 
 def _print_info(reader: Reader, sink: Sink) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from zlib import crc32
 
 from pyebpf.output.flamegraph_page import SCRIPT, STYLE
-from pyebpf.output.stacks import BETWEEN_PARTS
+from pyebpf.output.stacks import BETWEEN_PARTS, cut_name
 from pyebpf.output.svg import xml_text
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ PALETTES: tuple[Palette, ...] = ("samples", "off-cpu", "wakeups")
 
 #: Boxes of a picture at most: more than a screen has room for, and few enough for a browser. The widest are kept.
 MAX_BOXES = 20_000
+#: Characters of a name in a box, which has it twice.
+_LONGEST = 1024
 #: Numbers up to here are exact in a browser's script.
 _EXACT = 1 << 52
 _Stacks = list[tuple[tuple[str, ...], int, int]]
@@ -149,7 +151,9 @@ class _Picture:
 
     def hint(self, boxes: list[_Box], left_out: int) -> str:
         hints = []
-        if self.compared:
+        if not boxes:
+            hints.append("nothing was seen")
+        elif self.compared:
             hints.append("red: more than before; blue: less; white: as before")
         elif self.palette != "samples":
             hints.append("paler: in the kernel")
@@ -180,7 +184,7 @@ class _Picture:
         left, weight = self.weight(box.left_before, box.left_after), self.weight(box.before, box.after)
         x, width = _MARGIN + left / self.total * _INNER, weight / self.total * _INNER
         start, end = self.scaled(left), self.scaled(left + weight)
-        shown = xml_text(box.name)
+        shown = xml_text(cut_name(box.name, _LONGEST))
         if self.compared:
             told, colour = self.change(box)
             counts = f' data-before="{box.before}" data-after="{box.after}"'

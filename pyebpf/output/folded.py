@@ -6,11 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData
+from pyebpf.output.stacks import LONGEST_NAME, cut_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|\\)")
+#: Characters of a line that are enough for a name of LONGEST_NAME: an escape takes ten at most.
+_LONGEST_ESCAPED = 10 * (LONGEST_NAME + 1)
 #: Digits of a count: those of a u64.
 _DIGITS = 20
 
@@ -18,7 +21,8 @@ _DIGITS = 20
 def read_folded(lines: Iterable[str], name: str = "the input") -> dict[tuple[str, ...], int]:
     """The stacks with their counts, those of equal lines added up. Raises MalformedData with the number of the line.
 
-    Escapes in names are what they stand for. Names are kept once, however many stacks have them.
+    Escapes in names are what they stand for. Names are kept once, however many stacks have them, and cut if they are
+    longer than LONGEST_NAME.
     """
     found: dict[tuple[str, ...], int] = {}
     known: dict[str, str] = {}
@@ -39,7 +43,9 @@ def read_folded(lines: Iterable[str], name: str = "the input") -> dict[tuple[str
 
 
 def _learnt(known: dict[str, str], frame: str) -> str:
-    name = known[frame] = _ESCAPE.sub(_original, frame) if "\\" in frame else frame
+    if len(frame) > _LONGEST_ESCAPED:
+        return cut_name(_ESCAPE.sub(_original, frame[:_LONGEST_ESCAPED]))
+    name = known[frame] = cut_name(_ESCAPE.sub(_original, frame) if "\\" in frame else frame)
     return name
 
 

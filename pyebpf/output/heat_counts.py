@@ -121,10 +121,10 @@ class EventCounts:
         self._counts: Counts = {}
 
     def add(self, time: int, nanoseconds: int) -> None:
-        """Count what took so long, and was there at a time of any clock of nanoseconds."""
+        """Count what took so long, and was there at a time of any clock of nanoseconds; less than 0 counts as 0."""
         if not self._begin <= time < self._end:
             self._move(time)
-        value = nanoseconds // 1000
+        value = nanoseconds // 1000 if nanoseconds > 0 else 0
         if self._scale == "linear":
             row = value // self._step
             if row >= MAX_ROWS:

@@ -129,7 +129,8 @@ class Points:
         self._points: list[Point] = []
 
     def add(self, time: int, nanoseconds: int, name: str = EVENTS) -> None:
-        """Add an event of a class, that was there at a time of any clock of nanoseconds and took so long."""
+        """Add an event of a class, that was there at a time of any clock and took so many nanoseconds, from 0 on."""
+        nanoseconds = max(nanoseconds, 0)
         number = self._numbers.get(name)
         if number is None:
             number = self._new(name)

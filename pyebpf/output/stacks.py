@@ -23,6 +23,8 @@ _SOURCE = re.compile(rf"(?P<name>.+?):(?P<file>[^:]+):(?P<line>\d{{1,9}})({re.es
 Kind = Literal["user", "kernel", "jit", "mark"]
 #: The name of the box between a stack and a further part.
 BETWEEN_PARTS = "--"
+#: Characters of a function's name at most: more than symbols make, and few enough for each of many stacks to have it.
+LONGEST_NAME = 1 << 13
 #: Nanoseconds that samples of one time are apart at most: a second has 50 slots.
 SLOT = 20_000_000
 
@@ -30,6 +32,11 @@ SLOT = 20_000_000
 def first_slot(start: int) -> int:
     """The beginning of the slot of a time: those of a recording count from that of its start."""
     return start - start % SLOT
+
+
+def cut_name(name: str, most: int = LONGEST_NAME) -> str:
+    """A function's name, with `…` in place of its end if it is longer than any may be."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
 class Frame(Protocol):
@@ -154,10 +161,14 @@ def _named(frame: Frame, mark: str) -> str:
 
 
 def fold(stacks: Iterable[Stack], *, delimited: bool = False, annotated: bool = False) -> dict[tuple[str, ...], int]:
-    """Stacks by their names; those that differ in addresses or processes alone are added up."""
+    """Stacks by their names; those that differ in addresses or processes alone are added up.
+
+    A name with its mark is kept once, however many stacks have it.
+    """
     found: dict[tuple[str, ...], int] = {}
+    known: dict[str, str] = {}
     for stack in stacks:
-        key = names(stack, delimited=delimited, annotated=annotated)
+        key = tuple([known.setdefault(name, name) for name in names(stack, delimited=delimited, annotated=annotated)])
         found[key] = found.get(key, 0) + stack.count
     return found
 
@@ -174,11 +185,12 @@ def merged(stacks: Iterable[Stack]) -> list[Stack]:
 
 def _read(stack: Stack | StackPart) -> object:
     """Return what a reader can tell two stacks by, in any form and with any mark."""
-    shown = (
-        None if frames is None else tuple((frame.label, frame.module == _JIT) for frame in frames)
-        for frames in (stack.user, stack.kernel)
-    )
-    return getattr(stack, "name", ""), stack.comm, stack.pid, *shown
+    found: list[object] = [getattr(stack, "name", ""), stack.comm, stack.pid]
+    for frames in (stack.user, stack.kernel):
+        # Numbers of the few, not a pair for each frame: there may be millions of frames.
+        found.append(None if frames is None else tuple([frame.label for frame in frames]))
+        found.append(tuple([number for number, frame in enumerate(frames or ()) if frame.module == _JIT]))
+    return tuple(found)
 
 
 def folded_lines(stacks: Mapping[tuple[str, ...], int]) -> Iterator[str]:
@@ -204,15 +216,24 @@ def write_stacks(
     CSV and JSON have the `time` at which counting ended.
     """
     ordered = sorted(merged(stacks), key=lambda stack: (-stack.count, stack.comm, stack.pid or 0))
+    pieces: Iterator[str]
     if form == "folded":
         lines = folded_lines(fold(stacks, delimited=delimited, annotated=annotated))
-        sink.write("".join(f"{line}\n" for line in lines))
+        pieces = (f"{line}\n" for line in lines)
     elif form == "json":
-        sink.write("".join(f"{_json(stack, time)}\n" for stack in ordered))
+        pieces = (f"{_json(stack, time)}\n" for stack in ordered)
     elif form == "csv":
-        sink.write(_csv(ordered, time, delimited=delimited, annotated=annotated))
+        pieces = _csv(ordered, time, delimited=delimited, annotated=annotated)
     else:
-        sink.write("".join(_text(stack, delimited=delimited) for stack in reversed(ordered)))
+        pieces = (_text(stack, delimited=delimited) for stack in reversed(ordered))
+    # A piece at a time: thousands of stacks with long names are more text than memory should hold.
+    held, sink.holds = sink.holds, True
+    try:
+        for piece in pieces:
+            sink.write(piece)
+    finally:
+        sink.holds = held
+        sink.flush()
 
 
 def _text(stack: Stack, *, delimited: bool) -> str:
@@ -257,17 +278,20 @@ def _object(stack: Stack | StackPart) -> dict[str, object]:
     return found
 
 
-def _csv(stacks: Sequence[Stack], time: str, *, delimited: bool, annotated: bool) -> str:
+def _csv(stacks: Sequence[Stack], time: str, *, delimited: bool, annotated: bool) -> Iterator[str]:
     import csv
     import io
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["time", "comm", "pid", "count", "stack"])
+    yield out.getvalue()
     for stack in stacks:
+        out.seek(0)
+        out.truncate()
         _, *frames = names(stack, delimited=delimited, annotated=annotated)
         pid = "" if stack.pid is None else stack.pid
         writer.writerow(
             [time, escaped(stack.comm), pid, stack.count, ";".join(escaped(name).replace(";", ":") for name in frames)]
         )
-    return out.getvalue()
+        yield out.getvalue()

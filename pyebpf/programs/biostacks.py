@@ -11,13 +11,15 @@ Overhead: a stack, three map operations and a histogram for each request.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from pyebpf import KernelObject, Struct, char, comm, field, kstack, now, s32, u64
 from pyebpf.programs._block import QueuedRequests, disk_option, is_wanted
 from pyebpf.tool import (
     KERNEL_STACK,
     Example,
+    Histogram,
     Stack,
     SummaryTool,
     dataclass,
@@ -63,9 +65,28 @@ class Options:
     depth: int = option("--depth", default=32, metavar="N", help="frames of each stack", minimum=1, maximum=127)
 
 
-def build(options: Options) -> QueuedRequests:
+class TimedRequests(QueuedRequests):
+    """The probes; `seen` are nanoseconds of all intervals, by the thread's name and the stack."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[tuple[str, tuple[Any, ...]]] = Counter()
+
+    def look(self) -> None:
+        """Add the times since the last look, as long as their stacks are there."""
+        for key, nanoseconds in self["times"].interval().items():
+            self.seen[key.comm, tuple(self.stacks.kernel(key.stack))] += nanoseconds
+
+    def clear(self) -> None:
+        """Forget requests under way, and what was seen of others."""
+        self["requests"].clear()
+        self["times"].interval()
+        self.seen.clear()
+
+
+def build(options: Options) -> TimedRequests:
     """The probes and their maps; nothing is loaded yet."""
-    bpf = QueuedRequests()
+    bpf = TimedRequests()
     unit, factor = time_unit(options.milliseconds)
     requests = bpf.hash(key=u64, value=Queued, size=65_536, name="requests")
     latency = bpf.log2_hist(key=ProcessStack if options.by_process else OneStack, unit=unit, name="latency")
@@ -99,10 +120,20 @@ def build(options: Options) -> QueuedRequests:
     return bpf
 
 
-def stacks(bpf: QueuedRequests, options: Options) -> Iterator[Stack]:  # noqa: ARG001 - as every tool's
-    """The time of requests in microseconds, by the thread's name and the stack, the longest first."""
-    for key, nanoseconds in sorted(bpf["times"].interval().items(), key=lambda item: -item[1]):
-        yield Stack(nanoseconds // 1000, key.comm, None, None, bpf.stacks.kernel(key.stack))
+_histograms = histograms_of("latency", stack=KERNEL_STACK)
+
+
+def snapshot(bpf: TimedRequests, options: Options) -> Iterator[Histogram]:
+    """The interval's histograms, which give the room of its stacks back."""
+    bpf.look()
+    yield from _histograms(bpf, options)
+
+
+def stacks(bpf: TimedRequests, options: Options) -> Iterator[Stack]:  # noqa: ARG001 - as every tool's
+    """The time of all requests in microseconds, by the thread's name and the stack, the longest first."""
+    bpf.look()
+    for (name, stack), nanoseconds in bpf.seen.most_common():
+        yield Stack(nanoseconds // 1000, name, None, None, stack)
 
 
 TOOL = SummaryTool(
@@ -117,8 +148,8 @@ TOOL = SummaryTool(
         "latency": "requests of further stacks",
         "times": "times of further stacks",
     },
-    reset=lambda bpf: bpf["requests"].clear(),
-    snapshot=histograms_of("latency", stack=KERNEL_STACK),
+    reset=lambda bpf: bpf.clear(),
+    snapshot=snapshot,
     stacks=stacks,
     unit="us",
     examples=(

@@ -11,7 +11,8 @@ Overhead: 1.5 us for each packet that is dropped, nothing for others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Self
 
 from pyebpf import BPF, RawTracepointContext, Struct, has_field, kstack, s32, u32
 from pyebpf.programs._counters import changes, network_counters
@@ -54,7 +55,22 @@ class Options:
 
 
 class Drops(BPF):
-    """The probe; `before` are the counters at the start."""
+    """The probe; `before` are the counters at the start, `seen` the packets of all intervals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: Counter[Any] = Counter()
+
+    def counted(self) -> dict[Any, int]:
+        """The packets of an interval by their sites."""
+        found: dict[Any, int] = self["drops"].interval()
+        self.seen.update(found)
+        return found
+
+    def clear(self) -> None:
+        """Forget what was seen so far."""
+        self.counted()
+        self.seen.clear()
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -80,17 +96,16 @@ def build(options: Options) -> Drops:
 def snapshot(bpf: Drops, options: Options) -> Iterator[Dropped]:  # noqa: ARG001 - as every tool's
     """The interval's drops, the most frequent last."""
     name = reason_names(bpf)
-    for site, count in sorted(
-        bpf["drops"].interval().items(), key=lambda item: (item[1], item[0].reason, item[0].stack)
-    ):
+    for site, count in sorted(bpf.counted().items(), key=lambda item: (item[1], item[0].reason, item[0].stack)):
         stack = tuple(str(frame) for frame in bpf.stacks.kernel(site.stack))
         yield Dropped(count, name(site.reason), stack)
 
 
 def stacks(bpf: Drops, options: Options) -> Iterator[Stack]:  # noqa: ARG001 - as every tool's
-    """The packets by reason and stack, the most first."""
+    """The packets of all intervals by reason and stack, the most first."""
     name = reason_names(bpf)
-    for site, count in sorted(bpf["drops"].interval().items(), key=lambda item: -item[1]):
+    bpf.counted()
+    for site, count in sorted(bpf.seen.items(), key=lambda item: -item[1]):
         yield Stack(count, name(site.reason), None, None, bpf.stacks.kernel(site.stack))
 
 
@@ -110,6 +125,7 @@ TOOL = SummaryTool(
     options=Options,
     build=build,
     drop_labels={"drops": "packets of further places"},
+    reset=lambda bpf: bpf.clear(),
     snapshot=snapshot,
     stacks=stacks,
     unit="packets",

@@ -23,14 +23,18 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.dataclass import dataclass, field
 from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.output.records import Record
-from pyebpf.output.stacks import SLOT, Stack, StackPart
+from pyebpf.output.stacks import LONGEST_NAME, SLOT, Stack, StackPart, cut_name
 from pyebpf.recording.values import PLAIN, decoded, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pyebpf.recording.tables import Table
+
 #: Rows, histograms, stacks of one interval; decompressed bytes that these may take; functions of its stacks.
 MAX_ITEMS, MAX_GROUP, MAX_FRAMES = 1 << 18, 64 << 20, 1 << 20
+#: Characters that the names of all functions of all stacks take where each stack has them written out.
+MAX_WRITTEN = 1 << 29
 _MAX_TIME, _MAX_COUNT, _MAX_SUM = 1 << 63, 1 << 64, 1 << 127
 #: Times of one stack.
 MAX_SLOTS = 1 << 22
@@ -114,19 +118,21 @@ def histogram_entry(histogram: Histogram) -> list[object]:
 
 
 def stack_entries(stack: Stack, frames: dict[tuple[str, str], int]) -> Iterator[list[object]]:
-    """A stack behind those of its functions that are new; `frames` has the number of each, and grows."""
+    """A stack behind those of its functions that are new; `frames` has the number of each, and grows.
+
+    Names that are too long for a reader are cut.
+    """
 
     def numbers(found: Sequence[Any] | None) -> Iterator[list[object]]:
         for each in found or ():
-            key = (each.label, each.module)
+            key = _names_of(each)
             if key not in frames:
                 frames[key] = len(frames)
                 yield ["frame", *key]
 
     def described(one: Stack | StackPart) -> list[object]:
         sides = [
-            None if side is None else [frames[each.label, each.module] for each in side]
-            for side in (one.user, one.kernel)
+            None if side is None else [frames[_names_of(each)] for each in side] for side in (one.user, one.kernel)
         ]
         return [encoded(one.comm), one.pid, *sides]
 
@@ -137,6 +143,16 @@ def stack_entries(stack: Stack, frames: dict[tuple[str, str], int]) -> Iterator[
     parts = [[part.name, *described(part)] for part in stack.parts]
     times = [_slots(stack.times)] if stack.times else []
     yield ["stack", stack.count, *described(stack), parts, *times]
+
+
+def _names_of(frame: Any) -> tuple[str, str]:
+    return cut_name(frame.label), cut_name(frame.module)
+
+
+def written_length(stack: Stack) -> int:
+    """Characters of the names of a stack's functions, of which `MAX_WRITTEN` is the limit for all stacks."""
+    own: tuple[Stack | StackPart, ...] = (stack, *stack.parts)
+    return sum(len(cut_name(frame.label)) for one in own for side in (one.user, one.kernel) for frame in side or ())
 
 
 def _slots(times: Sequence[tuple[int, int]]) -> list[int]:
@@ -151,9 +167,10 @@ def _slots(times: Sequence[tuple[int, int]]) -> list[int]:
 class Decoder:
     """Makes entries of what blocks hold. Raises ValueError for what is none; nothing of it is trusted."""
 
-    def __init__(self, events: int | None, rows: int | None) -> None:
+    def __init__(self, events: Table | None, rows: Table | None) -> None:
         self._events, self._rows = events, rows
         self._frames: list[Frame] = []
+        self._written = 0
 
     def decode(self, entry: list[Any]) -> Event | Interval | Stacks | Dropped | Zone | Footer | End:
         """An entry that stands for itself, or that items follow: how many, `count_of` tells."""
@@ -166,7 +183,7 @@ class Decoder:
                 return Interval(_integer(time, _MAX_TIME), None if heading is None else _text(heading))
             case "stacks":
                 time, _ = rest
-                self._frames = []
+                self._frames, self._written = [], 0
                 return Stacks(_integer(time, _MAX_TIME))
             case "dropped":
                 time, totals = rest
@@ -196,7 +213,9 @@ class Decoder:
                 label, module = rest
                 if len(self._frames) >= MAX_FRAMES:
                     raise ValueError("functions")
-                self._frames.append(Frame(_text(label), _text(module)))
+                if max(len(_text(label)), len(_text(module))) > LONGEST_NAME:
+                    raise ValueError(f"the name of a function has more than {LONGEST_NAME} characters")
+                self._frames.append(Frame(label, module))
                 return None
             if kind != "stack":
                 raise ValueError(kind)
@@ -207,10 +226,12 @@ class Decoder:
             return _histogram(rest)
         raise ValueError(kind)
 
-    def _values(self, values: list[Any], count: int | None) -> tuple[Any, ...]:
-        if len(values) != count:
+    def _values(self, values: list[Any], table: Table | None) -> tuple[Any, ...]:
+        if table is None or len(values) != table.values:
             raise ValueError("values")
-        return tuple([value if type(value) in PLAIN else decoded(value) for value in values])
+        found = tuple([value if type(value) in PLAIN else decoded(value) for value in values])
+        table.value_types.check(found)
+        return found
 
     def _stack(self, rest: list[Any]) -> Stack:
         count, comm, pid, user, kernel, parts, *times = rest
@@ -232,7 +253,11 @@ class Decoder:
         if numbers is None:
             return None
         frames = self._frames
-        return tuple([frames[_integer(number, len(frames) - 1)] for number in _list(numbers, _MAX_DEPTH)])
+        found = tuple([frames[_integer(number, len(frames) - 1)] for number in _list(numbers, _MAX_DEPTH)])
+        self._written += sum([len(frame.label) for frame in found])
+        if self._written > MAX_WRITTEN:
+            raise ValueError(f"the names of all functions of all stacks have more than {MAX_WRITTEN} characters")
+        return found
 
 
 def _times(slots: Any) -> tuple[tuple[int, int], ...]:
@@ -241,7 +266,7 @@ def _times(slots: Any) -> tuple[tuple[int, int], ...]:
     numbers = _list(slots, 2 * MAX_SLOTS)
     for after, count in zip(numbers[::2], numbers[1::2], strict=True):
         slot += _integer(after, _MAX_TIME // SLOT)
-        found.append((_integer(slot * SLOT, _MAX_TIME), _integer(count, _MAX_COUNT)))
+        found.append((_integer(slot * SLOT, _MAX_TIME), _integer(count, _MAX_COUNT, 1)))
     return tuple(found)
 
 
@@ -249,9 +274,14 @@ def _histogram(rest: list[Any]) -> Histogram:
     unit, kind, total, labels, buckets = rest
     if kind not in {"log2", "linear", "log-linear"}:
         raise ValueError("a histogram of no known kind")
-    made = []
+    made: list[Bucket] = []
     for low, high, count in _list(buckets, _MAX_BUCKETS):
-        made.append(Bucket(_bound(low), _bound(high), _integer(count, _MAX_COUNT)))
+        bucket = Bucket(_bound(low), _bound(high), _integer(count, _MAX_COUNT))
+        if made and (low is None or made[-1].high is None or low <= made[-1].high):
+            raise ValueError("the buckets of a histogram are not in rising order")
+        if (low is None and high is None) or (None not in (low, high) and low > high):
+            raise ValueError("a bucket of a histogram has no values that it may count")
+        made.append(bucket)
     named = {_name(name): decoded(value) for name, value in _list(labels, _MAX_PARTS)}
     return Histogram(
         tuple(made), _text(unit), kind, named, None if total is None else _integer(total, _MAX_SUM, -_MAX_SUM)

@@ -33,7 +33,9 @@ class Header:
     `kind` is the kind of tool. `events` are the columns of events, `summary` those of summaries; a summary tool without
     them has histograms. `start` is nanoseconds since 1970, `zone` seconds east of UTC. The rest is how the command
     printed. `interval` is nanoseconds from one summary to the next, 0 if there was one at the end. `part` is the number
-    of the file, from 0, of the recording whose random number is `id`.
+    of the file, from 0, of the recording whose random number is `id`. `period` is nanoseconds from one sample to the
+    next, 0 if nothing was sampled. A tool that `has_stacks` records them when it ends, a summary tool
+    behind its summaries.
     """
 
     id: str
@@ -57,6 +59,8 @@ class Header:
     delimited: bool
     annotated: bool
     interval: int = 0
+    period: int = 0
+    has_stacks: bool = False
     palette: Literal["samples", "off-cpu", "wakeups"] = "samples"
 
 
@@ -67,16 +71,16 @@ def _header(data: Any) -> Header:
         if table is not None:
             Row(table.columns)  # two columns of one field
     texts = ("id", "version", "tool", "kernel", "machine", "tracing", "unit", "kind", "form", "palette")
-    numbers = ("part", "start", "zone", "rows", "interval")
-    data = {"interval": 0, "palette": "samples", **data}
-    switches = ("timestamps", "screen", "delimited", "annotated")
+    numbers = ("part", "start", "zone", "rows", "interval", "period")
+    data = {"interval": 0, "period": 0, "palette": "samples", "has_stacks": data["kind"] == "stacks", **data}
+    switches = ("has_stacks", "timestamps", "screen", "delimited", "annotated")
     found: dict[str, Any] = {name: data[name] for name in (*texts, *numbers, *switches)}
     wrong = [name for name in texts if not (isinstance(found[name], str) and found[name].isprintable())]
     wrong += [name for name in numbers if type(found[name]) is not int or abs(found[name]) >= 1 << 63]
     wrong += [name for name in switches if not isinstance(found[name], bool)]
     if (
         wrong
-        or found["interval"] < 0
+        or min(found["interval"], found["period"]) < 0
         or abs(found["zone"]) >= 86_400
         or found["kind"] not in _KINDS
         or found["form"] not in _FORMS
@@ -85,6 +89,8 @@ def _header(data: Any) -> Header:
         raise ValueError(wrong)
     if found["kind"] == "events" and events is None:
         raise ValueError("events without columns")
+    if summary is not None and not summary.columns:
+        raise ValueError("rows without columns")
     return Header(**found, events=events, summary=summary, arguments=tuple(map(str, data["arguments"])))
 
 
@@ -147,8 +153,7 @@ class Reader:
                 return
 
     def _of_file(self, path: str) -> Iterator[Event | Interval | Stacks | Dropped | Zone | Footer | End]:
-        tables = [None if each is None else each.values for each in (self.header.events, self.header.summary)]
-        decoder = Decoder(*tables)
+        decoder = Decoder(self.header.events, self.header.summary)
         owner: Interval | Stacks | None = None
         offset = missing = begun = 0
         for offset, read, entry in self._of_blocks(path):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.output.columns import TIME, Column
 from pyebpf.output.schema import record_schema
+from pyebpf.recording.value_types import ValueTypes
 from pyebpf.recording.values import PLAIN, encoded
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Extraction:
             "values": 0,
         }
         self.table["values"] = len(self._sources)
+        self._types = ValueTypes(len(self._sources), map(_typed, described))
         names = [source for source in self._sources if isinstance(source, str)]
         self._get: Callable[[Any], Sequence[object]]
         if len(names) == len(self._sources) > 1:
@@ -62,8 +64,15 @@ class Extraction:
         return self._sources.index(source)
 
     def values(self, record: object) -> list[object]:
-        """The record's values, for JSON."""
-        return [value if type(value) in PLAIN else encoded(value) for value in self._get(record)]
+        """The record's values, for JSON. Raises `Mismatch` for one that its column does not declare."""
+        values = self._get(record)
+        self._types.check(values)
+        return [value if type(value) in PLAIN else encoded(value) for value in values]
+
+
+def _typed(described: dict[str, Any]) -> tuple[int | None, str, object, bool]:
+    """The facts of a column that `ValueTypes` takes."""
+    return described["value"], described["field"], described["type"], described["drawn"]
 
 
 def _described(column: Column, text: int | None, value: int | None, kind: object) -> dict[str, object]:
@@ -105,6 +114,15 @@ class Table:
         self.types: dict[str, object] = {}
         self.units: dict[str, object] = {}
         self.columns = tuple(self._column(_mapping(each)) for each in described)
+        #: The check of a record's values against the columns.
+        self.value_types = ValueTypes(
+            self.values,
+            (
+                (slot, name, self.types[name], column.drawn)
+                for column in self.columns
+                if (slot := self.fields.get(name := column.field_name())) is not None
+            ),
+        )
         sentence = self._slot(table.get("sentence"))
         self.sentence: Callable[[Any], str] | None = None
         if sentence is not None:

@@ -90,6 +90,7 @@ class Writer:
         self._part = 0
         self._group: int | None = None
         self._descriptor = -1
+        self._ended = False
         #: FILE.1, once there is one.
         self._earlier: os.stat_result | None = None
         if overwrite:
@@ -113,7 +114,7 @@ class Writer:
     def add_group(self, owner: list[Any], items: Iterable[list[Any]]) -> None:
         """Write an entry and those that belong to it, in one file, at once."""
         if owner[-1] > MAX_ITEMS:
-            self._fail(f"{owner[-1]} records of one interval are more than a recording takes")
+            self.fail(f"{owner[-1]} records of one interval are more than a recording takes")
             return
         self.flush()
         self._group = 0
@@ -141,16 +142,24 @@ class Writer:
             try:
                 self._write(entries)
             except OverflowError as error:
-                self._fail(str(error))
+                self.fail(str(error))
             except OSError as error:
-                self._fail(error.strerror or str(error))
+                self.fail(error.strerror or str(error))
 
     def close(self) -> None:
         """Write what waits, and end."""
         self.flush()
         if self._descriptor >= 0:
+            own, found = os.fstat(self._descriptor), _identity(self._path)
             os.close(self._descriptor)
             self._descriptor = -1
+            if found is None:
+                self._failed(f"{self._path}: the recording is not there: its file was removed or renamed meanwhile")
+            elif not os.path.samestat(own, found):
+                self._failed(
+                    f"{self._path}: the recording is lost: another file has taken its place, as --overwrite of another "
+                    "recorder does; give each a file of its own"
+                )
 
     def _begin(self, path: str) -> None:
         """Begin a file. Raises OSError."""
@@ -206,12 +215,14 @@ class Writer:
             left = left[os.write(self._descriptor, left) :]
         self._size += len(block)
 
-    def _fail(self, reason: str) -> None:
-        """End the recording with the last block that is whole."""
+    def fail(self, reason: str) -> None:
+        """End the recording with the last block that is whole, and tell why; of one that has ended nothing more."""
         if self._descriptor >= 0:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._size)
             os.close(self._descriptor)
             self._descriptor = -1
         self._entries = []
-        self._failed(f"{self._path}: the recording ends here: {reason}")
+        if not self._ended:
+            self._ended = True
+            self._failed(f"{self._path}: the recording ends here: {reason}")

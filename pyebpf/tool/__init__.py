@@ -390,7 +390,8 @@ class SummaryTool(Tool[P, Options, Built], Generic[P, Options, Built, Yielded]):
     A `screen` is redrawn each interval, every second by default, on a terminal; elsewhere it is one block after the
     other. `heading` gives the line above a summary, None for none, `footer` lines below the last one; both
     are of text alone. `stacks` gives what the tool has found by stack, in `unit`: for folded lines, a flame graph or a
-    file for another profiler, in place of summaries, at the end.
+    file for another profiler, in place of summaries, at the end. A recording has them behind all summaries: they are
+    those of the whole run, also where `snapshot` was called before.
     """
 
     snapshot: Callable[[Built, Options], Iterable[Yielded]]

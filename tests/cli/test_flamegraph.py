@@ -10,6 +10,7 @@ import pytest
 
 from pyebpf.cli import main
 from pyebpf.output.flamegraph import difference_graph, flame_graph
+from tests.recording.samples import recording
 
 BEFORE, AFTER = "app;main 3\napp;main;work 1\n", "app;main 8\n"
 
@@ -75,6 +76,18 @@ def test_standard_input(files, monkeypatch, capsys):
     standard_input(monkeypatch, AFTER.encode())
     assert main(["flamegraph", files[0], "-"]) == 0
     assert "before: 4 samples, 100.00%; after: 8 samples, 100.00%" in capsys.readouterr().out
+
+
+def test_a_recording(tmp_path, monkeypatch, capsys):
+    """It is called one, with the command that draws it."""
+    path = tmp_path / "cpu.rec"
+    path.write_bytes(recording("stacks"))
+    assert main(["flamegraph", str(path)]) == 1
+    told = f"{path}: this is a recording, and flamegraph draws folded stacks: write `pyebpf show RECORDING --svg FILE`"
+    assert told in capsys.readouterr().err
+    standard_input(monkeypatch, path.read_bytes())
+    assert main(["flamegraph"]) == 1
+    assert "<stdin>: this is a recording" in capsys.readouterr().err
 
 
 def test_a_closed_standard_input(monkeypatch, capsys):

@@ -14,8 +14,9 @@ import pytest
 from pyebpf import BPF, KernelObject, cpu, u64
 from pyebpf.programs import biocpu, biostacks, seeksize
 from pyebpf.programs._block import ACCOUNTING, FLUSH, disk_of
+from pyebpf.recording.recording import open_recording
 from pyebpf.runtime.loaded import Loaded
-from tests.support.command import running
+from tests.support.command import pyebpf, running
 from tests.support.folded import parse_folded
 from tests.support.loop import disk_statistics
 from tests.support.needs import needs
@@ -119,6 +120,29 @@ def test_completions_by_processor(loop):
     assert after.reads + after.writes - before.reads - before.writes == READS + WRITES
     (mine,) = (o for o in by_disk.objects() if o["disk"] == name)
     assert (mine["unit"], {b["low"]: b["count"] for b in mine["buckets"] if b["count"]}) == ("cpu", rows(found))
+
+
+def test_stacks_of_a_recording(loop, tmp_path):
+    """A recording has the time by stack of all its intervals, for folded lines and the like."""
+    with Loaded() as loaded:
+        if not [name for name in ACCOUNTING if loaded.target().has_function(name)]:
+            needs("tracepoint:block:block_io_start")
+    path = tmp_path / "io.rec"
+    with running("biostacks", "--disk", loop.name, "0.2", "--record", str(path)) as recorded:
+        began = time.monotonic_ns()
+        loop.read(READS)
+        time.sleep(0.5)
+        loop.write(WRITES)
+        waited = time.monotonic_ns() - began
+        recorded.stop()
+    found = [each for each in open_recording(str(path)) if each.total]
+    assert sum(each.total for each in found) == READS + WRITES
+    shown = pyebpf("show", str(path), "-f")
+    times = parse_folded(shown.stdout.splitlines())
+    least = sum(bucket.low * bucket.count for each in found for bucket in each.rows())
+    assert least // 2 <= sum(times.values()) <= waited // 1000
+    for kind in ("read_iter", "write_iter"):
+        assert any(kind in name for stack in times for name in stack)
 
 
 def test_latency_by_stack(loop):

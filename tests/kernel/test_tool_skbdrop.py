@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 
 import pytest
 
@@ -108,6 +109,19 @@ def test_folded_lines(net):
     assert places((count, stack[:0:-1]) for stack, count in stacks.items()) == {4: WRONG_SUMS, 6: WRONG_VERSIONS}
     if TOLD:
         assert sum(count for stack, count in stacks.items() if stack[0] == "IP_CSUM") == WRONG_SUMS
+
+
+def test_stacks_of_a_recording(net, tmp_path):
+    """They are those of all intervals, though each interval has its own rows."""
+    path = tmp_path / "drops.rec"
+    with running("skbdrop", "0.2", "--record", str(path)) as recorded:
+        spoilt(net)
+        time.sleep(0.5)
+        spoilt(net)
+        recorded.stop()
+    stacks = parse_folded(pyebpf("show", str(path), "-f").stdout.splitlines())
+    found = places((count, stack[:0:-1]) for stack, count in stacks.items())
+    assert found == {4: 2 * WRONG_SUMS, 6: 2 * WRONG_VERSIONS}
 
 
 def test_a_reason_that_there_is_not():

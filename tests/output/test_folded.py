@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from pyebpf.errors import MalformedData
 from pyebpf.output.folded import read_folded
-from pyebpf.output.stacks import folded_lines
+from pyebpf.output.stacks import LONGEST_NAME, folded_lines
 
 names = st.text(min_size=1, max_size=6).map(lambda name: name.replace(";", ":"))
 stacks = st.dictionaries(st.lists(names, min_size=1, max_size=4).map(tuple), st.integers(1, 1 << 60), max_size=6)
@@ -32,3 +32,11 @@ def test_lines_that_are_none(line):
     """They are told with their number."""
     with pytest.raises(MalformedData, match=r"^x\.folded: line 2 is not a folded stack: "):
         read_folded(["a 1", line], "x.folded")
+
+
+@pytest.mark.parametrize("name", ["f" * 1_000_003, r"\U0001f600" * 100_003])
+def test_a_name_that_is_too_long(name):
+    """It is cut, with its escapes as what they stand for: a picture writes a name several times."""
+    [(_, found)] = read_folded([f"app;{name} 3"])
+    assert (len(found), found[-1]) == (LONGEST_NAME, "…")
+    assert found[:-1] == (LONGEST_NAME - 1) * ("f" if name[0] == "f" else "\U0001f600")

@@ -21,7 +21,7 @@ KINDS = ("events", "summary", "histograms", "stacks")
 COLUMNS = (
     Column("TIME", 8, key="at", field="time"),
     Column("PID", 7),
-    Column("LAT(us)", 8, ">", key="ns", scale=1000, decimals=2, field="latency_ns"),
+    Column("LAT(us)", 8, ">", key="ns", scale=1000, decimals=2, field="latency_ns", type="int", drawn=True),
     Column("STACK", below=True),
 )
 

@@ -145,6 +145,100 @@ def test_sizes_that_nothing_may_have(tmp_path, data, message):
     assert peak < 8 * MAX_BLOCK
 
 
+def changed(path, kind, old, new):
+    """A recording of a kind with other JSON among its entries, whose checksums are good."""
+    raw = json.dumps(list(entries(kind)), separators=(",", ":"))
+    assert old in raw
+    head = json.dumps({**header(kind), "part": 0}).encode()
+    path.write_bytes(MAGIC + block(1, head) + block(2, raw.replace(old, new, 1).encode()))
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("output", ["--heatmap -", "--heatmap - --scale linear", "--scatter -", "--json"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('"x"', "the field latency_ns is text, and its column declares an integer"),
+        ("1.5", "the field latency_ns is a fraction, and its column declares an integer"),
+        ("1e308", "the field latency_ns is a fraction"),
+        ('{"float":"inf"}', "the field latency_ns is a fraction"),
+        ("[7]", "the field latency_ns is a sequence"),
+        (str(1 << 64), "the field latency_ns is a number out of its bounds"),
+        ("-5", ""),
+        ("null", ""),
+    ],
+)
+def test_a_value_that_its_column_does_not_declare(tmp_path, output, value, message):
+    """It is named as damage, in every output; less than no time is drawn as none."""
+    data = changed(tmp_path / "a", "events", "3000", value)
+    status, _, err = shown(tmp_path / "a", data, *output.split())
+    assert (status, message in err) == (1 if message else 0, True), err
+    assert "internal error" not in err
+
+
+@pytest.mark.parametrize("output", ["--heatmap -", "--bars -", "--text"])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[1,1,1]", "[1,0,1]", "a bucket of a histogram has no values that it may count"),
+        ("[1,1,1]", "[null,null,1]", "a bucket of a histogram has no values that it may count"),
+        ("[1,1,1]", "[9,9,1]", "the buckets of a histogram are not in rising order"),
+        ("[1,1,1]", "[1,null,1]", "the buckets of a histogram are not in rising order"),
+        ("[1,1,1]", '[1,"x",1]', "a number out of its bounds"),
+    ],
+)
+def test_buckets_that_cannot_be(tmp_path, output, old, new, message):
+    """They are named as damage."""
+    data = changed(tmp_path / "a", "histograms", old, new)
+    status, _, err = shown(tmp_path / "a", data, *output.split())
+    assert (status, message in err) == (1, True), err
+
+
+def test_a_slot_without_samples(tmp_path):
+    """It is named as damage; the picture by the second counts samples."""
+    status, _, err = shown(tmp_path / "a", changed(tmp_path / "a", "stacks", ",2,2]", ",2,0]"), "--subsecond", "-")
+    assert (status, "a number out of its bounds" in err) == (1, True), err
+
+
+def stacks_file(path, name, stacks):
+    """A recording of stacks, each of which is a thousand times the same function."""
+    frame, each = ["frame", name, "kernel"], [["stack", 1, f"a{n}", n, None, [0] * 1000, []] for n in range(stacks)]
+    made = [["stacks", 1, stacks], frame, *each]
+    head = json.dumps({**header("stacks"), "part": 0}).encode()
+    path.write_bytes(MAGIC + block(1, head) + block(2, json.dumps(made).encode()))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("length", "stacks", "message"),
+    [
+        (30_000, 1, "the name of a function has more than 8192 characters"),
+        (8192, 66, "the names of all functions of all stacks have more than 536870912 characters"),
+    ],
+)
+def test_names_that_stacks_repeat(tmp_path, length, stacks, message):
+    """A file of a few kilobytes cannot have them written out without end."""
+    path = stacks_file(tmp_path / "a", "f" * length, stacks)
+    assert path.stat().st_size < 4096
+    status, out, err = shown(path, path.read_bytes(), "--svg", "-")
+    assert status == 1
+    assert "f" * 100 not in out
+    assert message in err
+
+
+@pytest.mark.parametrize("form", ["--text", "--json", "--csv", "--folded", "--svg"])
+def test_memory_of_names_that_stacks_repeat(tmp_path, form):
+    """What is written is not held as a whole: names are held once, and stacks one at a time."""
+    path = stacks_file(tmp_path / "a", "f" * 8192, 20)
+    with Path(os.devnull).open("w") as file, contextlib.redirect_stdout(file):
+        tracemalloc.start()
+        status = guarded(run_show, [str(path), form, *(["-"] if form == "--svg" else [])])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert status == 0
+    assert peak < 256 << 20
+
+
 def test_an_interval_without_end(tmp_path, monkeypatch):
     """A group of items has a limit, in bytes that are decompressed, whatever it says."""
     monkeypatch.setattr("pyebpf.recording.reader.MAX_GROUP", 1 << 20)

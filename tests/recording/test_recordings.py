@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -20,125 +19,12 @@ from pyebpf.cli.catalogue import find
 from pyebpf.cli.parser import parse
 from pyebpf.cli.report import UsageError, guarded
 from pyebpf.cli.run import run_tool
-from pyebpf.cli.show import run_show
 from pyebpf.dataclass import replace
 from pyebpf.output.histogram import Histogram
-from pyebpf.output.stacks import SLOT, Stack, StackPart
 from pyebpf.recording.entries import Frame
-from pyebpf.tool import Column, StackTool, SummaryTool, dataclass, flag
+from pyebpf.tool import Column
 
 FAKES = Path(__file__).parents[1] / "cli" / "fakes.py"
-
-
-@pytest.fixture(scope="module")
-def fakes():
-    """The module of tools without a kernel."""
-    spec = importlib.util.spec_from_file_location("pyebpf_recording_fakes", FAKES)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@dataclass(frozen=True)
-class Options:
-    fail: str = ""
-    lose: bool = False
-    nothing: bool = flag("--nothing", help="see nothing")
-
-
-class Symbols:
-    hidden, given_up = "", {}
-
-    def hurry(self, patience): ...
-
-    def prepare(self): ...
-
-
-def stack_tool(fakes):
-    """A stack tool with parts, shared functions, and names that are no text."""
-
-    class Tracer(fakes.Tracer):
-        stacks = Symbols()
-
-    def collect(tracer, options, stop):
-        stop.wait()
-        if options.nothing:
-            return
-        main, work, call = Frame("main", "/bin/a"), Frame("w\x1b;rk", "[jit]"), Frame("do_syscall_64", "kernel")
-        yield Stack(7, "a", 42, (work, main), (call,), (StackPart("waker", "b", 5, (main,), ()),))
-        yield Stack(11, "b\udcff", None, None, (call, call))
-        yield Stack(2, "a", 43, (main,), None)
-
-    return StackTool(
-        name="stacks",
-        doc="Stacks.",
-        tracing="stacks",
-        options=Options,
-        build=Tracer,
-        collect=collect,
-        unit="samples",
-        palette="off-cpu",
-    )
-
-
-def screen_tool(fakes):
-    """A screen with a heading, a footer, values of all kinds and stacks below its lines."""
-    columns = (
-        Column("NAME", 8, key=lambda row: row["name"], field="name"),
-        Column("SIZE(KB)", 8, ">", key=lambda row: row["size"], scale=1024, decimals=1, field="size_bytes"),
-        Column("ANY", 24, key=lambda row: row["any"], field="any"),
-        Column("TEXT", 5, key=lambda row: row["name"], field=None),
-        Column("RAW", key=lambda row: row["name"] * 2, field="raw", printed=False),
-        Column("STACK", below=True, key=lambda row: row["stack"], field="stack"),
-    )
-    anything = [None, b"\xff\x1b", (1, "b"), [1, 2], {"a": (1,)}, float("nan"), 2.5, True, Path("/x"), -(1 << 63), "é"]
-    rows = [{"name": f"n{i}", "size": 1 << i, "any": each, "stack": ("f", f"g{i}")} for i, each in enumerate(anything)]
-    return SummaryTool(
-        name="screen",
-        doc="A screen.",
-        tracing="anything",
-        options=Options,
-        build=fakes.Tracer,
-        snapshot=lambda _tracer, _options: iter(rows),
-        columns=columns,
-        screen=True,
-        heading=lambda _tracer, _options: "loadavg: 1",
-        footer=lambda _tracer, _options: ["", "the\tend"],
-    )
-
-
-@pytest.fixture
-def tools(fakes):
-    named = {"events": fakes.EVENTS, "summary": fakes.SUMMARY, "counts": fakes.COUNTS, "mixed": fakes.MIXED}
-    columns = tuple(replace(each, drawn=each.field == "latency_ns") for each in fakes.EVENTS.columns)
-    times = replace(fakes.EVENTS, name="times", columns=columns)
-    return {**named, "stacks": stack_tool(fakes), "screen": screen_tool(fakes), "times": times}
-
-
-@pytest.fixture
-def record(tools, tmp_path, capsys):
-    """Run a tool with --record in this process: its output, and the file."""
-
-    def run(name, *arguments):
-        path = tmp_path / "file.rec"
-        capsys.readouterr()
-        assert guarded(lambda given: run_tool(tools[name], given[1:]), [name, *arguments, "--record", str(path)]) == 0
-        return capsys.readouterr(), path
-
-    return run
-
-
-@pytest.fixture
-def show(capsys):
-    """Run `pyebpf show`: status, standard output, standard error."""
-
-    def run(path, *arguments):
-        capsys.readouterr()
-        status = guarded(run_show, [str(path), *arguments])
-        return status, *capsys.readouterr()
-
-    return run
 
 
 @pytest.mark.parametrize(
@@ -267,8 +153,8 @@ def test_conditions_about_labels_of_histograms(record, show):
         (["--where", "pid > abc"], "--where: pid is a number, and 'abc' is none: write such as 'pid > 7'"),
         (["--where", "latency_ns == 5ms"], "--where: latency_ns is a number, and '5ms' is none"),
         (["--where", "pid < null"], "--where: pid is a number, and 'null' is none"),
-        (["--folded"], "--folded is for stacks, and events has none"),
-        (["--pprof", "-"], "--pprof is for stacks, and events has none"),
+        (["--folded"], "--folded is for stacks, and events recorded none"),
+        (["--pprof", "-"], "--pprof is for stacks, and events recorded none"),
         (["--heatmap", "-"], "--heatmap has nothing to draw: events recorded no times for it"),
         (["--scatter", "-", "--json"], "argument --json: not allowed with argument --scatter"),
         (["--from", "x"], "'x' is not a number"),
@@ -282,76 +168,6 @@ def test_wrong_usage(record, show, arguments, message):
     assert (status, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_pictures_of_events(record, show):
-    """Every event with a time, as in a picture that the tool draws itself; of those that a filter leaves."""
-    _, path = record("times", "-d", "0.02", "--records", "13")
-    for form in ("--heatmap", "--scatter"):
-        status, out, _ = show(path, form, "-")
-        assert (status, "<svg" in out) == (0, True)
-        assert re.search(r">13 events, ", out)
-        assert re.search(r">2 events, ", show(path, form, "-", "--where", "latency_ns <= 3000")[1])
-
-
-def test_a_heat_map_of_intervals(record, show):
-    """All that the histograms counted, in one picture, though each has other buckets."""
-    _, path = record("summary", "vda", "0.05", "4")
-    counted = sum(histogram.total for each in pyebpf.open_recording(path).intervals() for histogram in each.items)
-    status, out, _ = show(path, "--heatmap", "-")
-    assert status == 0
-    assert re.search(rf">{counted:,} values, columns of 50 ms, ", out)
-
-
-def test_histograms_side_by_side(record, show):
-    """As the tool draws them; of a tool without histograms there is nothing to draw."""
-    _, path = record("summary", "-D", "vda", "0.01", "2")
-    status, out, _ = show(path, "--bars", "-")
-    assert (status, "<svg" in out, 'class="bars"' in out) == (0, True, True)
-    _, path = record("events", "-d", "0.01", "--overwrite")
-    status, _, err = show(path, "--bars", "-")
-    assert (status, "--bars has nothing to draw" in err) == (2, True)
-
-
-def timed(tool):
-    """The stack tool with times: its first stack was seen in the first and third second, its second in the second."""
-
-    def collect(tracer, options, stop):
-        start = time.time_ns()
-        first, second, other = tool.collect(tracer, options, stop)
-        yield replace(first, times=((start // SLOT * SLOT, 3), (start // SLOT * SLOT + 2 * 10**9, 4)))
-        yield replace(second, times=((start // SLOT * SLOT + 10**9, 11),))
-        yield other
-
-    return replace(tool, collect=collect)
-
-
-def test_stacks_of_a_part_of_the_time(tools, record, show):
-    """Those that were sampled then; the sub-second offset heat map as SVG and as a page."""
-    tools["stacks"] = timed(tools["stacks"])
-    _, path = record("stacks", "0.01")
-    assert show(path, "-f")[1].count("\n") == 3
-    assert show(path, "-f", "--from", "0.9", "--to", "1.5")[1] == "b\\xff;do_syscall_64;do_syscall_64 11\n"
-    assert [line.split()[-1] for line in show(path, "-f", "--to", "0.5")[1].splitlines()] == ["3"]
-    assert [line.split()[-1] for line in show(path, "-f", "--from", "0.5")[1].splitlines()] == ["11", "4"]
-    status, out, err = show(path, "--subsecond", "-")
-    assert (status, err) == (0, "")
-    assert re.search(r">18 samples, columns of 1 s, from 20", out)
-    page = path.with_name("page.html")
-    status, out, err = show(path, "--subsecond", str(page), "--where", "comm == a")
-    assert (status, out, err) == (0, "", f"{page}: 7 samples of 2 stacks\n")
-    assert "pyebpf show " in page.read_text()
-
-
-def test_samples_without_times(record, show):
-    """A recording without times has no such picture, nor has one of events."""
-    _, path = record("stacks", "0.01")
-    status, out, err = show(path, "--subsecond", "-")
-    assert (status, out) == (1, "")
-    assert "the recording has no times of samples: `pyebpf profile --record` keeps them" in err
-    _, path = record("events", "-d", "0.01", "--overwrite")
-    status, _, err = show(path, "--subsecond", "-")
-    assert (status, "--subsecond is for samples of stacks" in err) == (2, True)
 
 
 def test_a_part_of_the_time(record, show):
@@ -490,3 +306,22 @@ def test_how_it_ended(tmp_path, fakes, record, show):
     status, out, err = show(path)
     assert (status, out.count("\n")) == (0, 4)
     assert err == "The recorded command ended with an error: it broke\n"
+
+
+def test_a_value_that_is_not_of_its_type(fakes, tools, record, show):
+    """The recording ends before it, with the field's name, since no reader takes it; the tool goes on."""
+
+    class Found:
+        def __init__(self, value):
+            self.at, self.value = 1, value
+
+    def records(tracer, options, stop):
+        yield from map(Found, (1, 2, "three", "four"))
+
+    columns = (Column("VALUE", 8, key="value", type="int"),)
+    tools["typed"] = replace(fakes.EVENTS, name="typed", records=records, columns=columns, sentence=None)
+    run, path = record("typed", "-d", "0.01")
+    told = f"{path}: the recording ends here: the field value is text, and its column declares an integer"
+    assert run.err.count(told) == 1
+    assert run.out.split() == ["VALUE", "1", "2", "three", "four"]
+    assert show(path)[1].split() == ["VALUE", "1", "2"]

@@ -56,3 +56,18 @@ def test_a_file_that_is_gone_ends_the_recording(tmp_path):
     writer.close()
     assert len(said) == 1
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_file_that_another_recorder_has_replaced(tmp_path, is_replaced):
+    """Who recorded into the first one is told at the end that it is gone."""
+    first, second = [], []
+    path = tmp_path / "x"
+    writer = Writer(str(path), {"tool": "x"}, first.append)
+    if is_replaced:
+        Writer(str(path), {"tool": "x"}, second.append, overwrite=True).close()
+    else:
+        path.unlink()
+    writer.close()
+    told = "another file has taken its place, as --overwrite" if is_replaced else "was removed or renamed meanwhile"
+    assert (len(first), told in first[0], second) == (1, True, [])
