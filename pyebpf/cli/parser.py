@@ -13,7 +13,6 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
-from pyebpf.kernel.processes import missing_reason
 from pyebpf.tool import EventTool, StackTool, SummaryTool, buffer_size
 
 if TYPE_CHECKING:
@@ -397,7 +396,7 @@ def _disk_hint(tool: AnyTool, arguments: Sequence[str]) -> str:
     """The option for a disk, for who gave -d one, as bcc's tools take it."""
     flags = {flag for item in fields(tool.options) if "spec" in item.metadata for flag in item.metadata["spec"].flags}
     after = [arguments[place + 1] for place, each in enumerate(arguments[:-1]) if each == "-d"]
-    named = next((each for each in after if not each.startswith("-") and not missing_reason("disk", each)), "")
+    named = next((each for each in after if each[:1].isalpha()), "")
     return f"; a disk is --disk {named}" if "--disk" in flags and named else ""
 
 
