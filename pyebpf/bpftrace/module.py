@@ -251,7 +251,7 @@ class ScriptModule:
                 except CompileError as error:
                     failed = failed or error
             for probe in self._missing:  # what they would write into maps has a type all the same
-                with suppress(CompileError, NotFound):
+                with suppress(PyebpfError):
                     _build(probe, target)
             if maps.changed:
                 continue

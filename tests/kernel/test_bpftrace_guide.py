@@ -22,6 +22,8 @@ SERVER = """struct request { char *path; struct { long length; } body; };
 __attribute__((noinline)) int handle_request(struct request *req, int status) {
     return status + (int)req->body.length;
 }
+int handle(int fd) __asm__("_ZN5MyApp6Server6handleEi");  // of C++, without its compiler
+int handle(int fd) { return fd; }
 int main(int argc, char **argv) { struct request request = { argv[0], { argc } }; return handle_request(&request, 1); }
 """
 
@@ -46,4 +48,4 @@ def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.M
 
 def test_the_page_has_examples() -> None:
     """As many as this file found."""
-    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 12)
+    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 14)

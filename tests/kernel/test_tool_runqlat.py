@@ -51,11 +51,15 @@ def test_two_that_share_a_processor(processor):
 def test_a_wait_of_a_known_time(processor):
     """A thread that wakes while another may not be interrupted has one wait in the bucket of that one's time."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with runqlat.open(by_process=True) as snapshot, python(HOG, processor, HOG_SECONDS, **pipes) as hog:
-        waiter = int(hog.stdout.readline())
-        snapshot()
-        hog.communicate("\n")
-        (found,) = [each for each in snapshot() if each.labels["pid"] == waiter]
+    for _ in range(ROUNDS):
+        with runqlat.open(by_process=True) as snapshot, python(HOG, processor, HOG_SECONDS, **pipes) as hog:
+            waiter = int(hog.stdout.readline())
+            snapshot()
+            hog.communicate("\n")
+            every = [each for each in snapshot() if each.labels["pid"] == waiter]
+        if every:
+            break
+    (found,) = every
     assert found.unit == "usecs"
     assert [bucket.count for bucket in found.buckets if bucket.low == 65536] == [1]
 

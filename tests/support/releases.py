@@ -26,8 +26,8 @@ _SINCE: dict[tuple[int, int], str] = {
     (5, 13): "attach:sk_skb helper:for_each_map_elem@cgroup_skb helper:for_each_map_elem@cgroup_sock_addr "
     "helper:for_each_map_elem@raw_tracepoint helper:for_each_map_elem@tracepoint",
     (5, 14): "helper:for_each_map_elem@syscall program:syscall",
-    (5, 15): "attach:perf helper:get_attach_cookie@kprobe helper:get_func_ip@kprobe helper:task_pt_regs@perf_event "
-    "helper:timer_init@syscall helper:timer_init@tracing",
+    (5, 15): "attach:perf helper:get_attach_cookie@kprobe helper:get_func_ip@kprobe helper:task_pt_regs@kprobe "
+    "helper:task_pt_regs@perf_event helper:timer_init@syscall helper:timer_init@tracing",
     (5, 16): "helper:trace_vprintk@raw_tracepoint",
     (
         5,
