@@ -56,12 +56,12 @@ def test_a_wait_of_a_known_time(processor):
             waiter = int(hog.stdout.readline())
             snapshot()
             hog.communicate("\n")
-            every = [each for each in snapshot() if each.labels["pid"] == waiter]
-        if every:
+            found = [each for each in snapshot() if each.labels["pid"] == waiter]
+        counts = [bucket.count for each in found for bucket in each.buckets if bucket.low == 65536]
+        if counts == [1]:
             break
-    (found,) = every
-    assert found.unit == "usecs"
-    assert [bucket.count for bucket in found.buckets if bucket.low == 65536] == [1]
+    assert counts == [1]
+    assert [each.unit for each in found] == ["usecs"]
 
 
 def test_one_process_and_its_threads(processor):
