@@ -19,6 +19,7 @@ HOG_SECONDS = 0.08
 THREADS = """
 import os, sys, threading, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
+print(flush=True)
 input()
 threads = [threading.Thread(target=time.sleep, args=(0.01,)) for _ in range(3)]
 for each in threads: each.start()
@@ -66,7 +67,8 @@ def test_a_wait_of_a_known_time(processor):
 
 def test_one_process_and_its_threads(processor):
     """-p leaves out all others; -P and -L have the same waits under the process and its threads."""
-    with python(THREADS, processor, stdin=subprocess.PIPE) as process:
+    with python(THREADS, processor, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()  # its start has waits, too, of which each tool would see as much as it is there for
         pid = str(process.pid)
         with (
             running("runqlat", "-p", pid, "-P", "--json") as of_process,
