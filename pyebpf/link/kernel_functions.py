@@ -45,6 +45,27 @@ def missing(function: str) -> NotFound | None:
     return NotFound(f"no function {function}{hint}" + ("" if hint else "; one of a module is there once it is loaded"))
 
 
+def places_of(function: str) -> tuple[str, ...]:
+    """The places of the functions that share a name, which probes take in place of it; none where they are hidden.
+
+    By their distance from the kernel's first symbol, as perf probe does: an event of tracefs takes several such places,
+    and only one address. Those of modules are addresses.
+    """
+    from pyebpf.symbols.search import SymbolText
+
+    module, name, offset = split(function)
+    symbols = SymbolText()
+    first = next((symbol.address for symbol in symbols.find("_text")), 0)
+    found = {symbol.address: symbol.module for symbol in symbols.find(name, module) if symbol.is_function}
+    if not first or not all(found):
+        return ()
+    within = int(offset or "0", 0)
+    return tuple(
+        f"{address + within:#x}" if home else f"_text+{address + within - first:#x}"
+        for address, home in sorted(found.items())
+    )
+
+
 def _in_btf(name: str) -> bool:
     from pyebpf.btf import Kind
 

@@ -109,11 +109,43 @@ def _define(
     refuse: Callable[[OSError, str], str],
 ) -> None:
     host.report(f"Attaching {target}: this kernel takes its time...")
+
+    def write(place: str) -> None:
+        os.write(file.fileno(), f"{start} {place}\n".encode())
+
     for function in target.functions:
         try:
-            os.write(file.fileno(), f"{start} {function}\n".encode())
+            _at_each(function, write, warnings)
         except OSError as error:
             warnings.append(refuse(error, function))
+
+
+def _at_each(function: str, put: Callable[[str], object], warnings: list[str]) -> None:
+    """Put a probe on a function, or on each of those that share the name, by their addresses.
+
+    The kernel refuses such a name since commit b022f0c7e404 ("tracing/kprobes: Return EADDRNOTAVAIL when func matches
+    several symbols") (v6.6, and stable releases of before); without it, it takes the first. Of kprobe_events the error
+    is EINVAL.
+    """
+    from pyebpf.link.kernel_functions import places_of
+
+    try:
+        put(function)
+    except OSError as error:
+        places = places_of(function) if error.errno in {errno.EADDRNOTAVAIL, errno.EINVAL} else ()
+        if len(places) < 2:
+            raise
+        refused = []
+        for place in places:
+            try:
+                put(place)
+            except OSError as reason:
+                if isinstance(reason, KernelError) or reason.errno not in _OF_THE_FUNCTION:
+                    raise
+                refused.append(f"{function} at {place} cannot be probed and is left out ({errno_name(reason.errno)})")
+        if len(refused) == len(places):
+            raise
+        warnings += refused
 
 
 #: From so many functions on, one event of tracefs for all is faster than one of the PMU for each: 8 s against 27 for
@@ -146,16 +178,19 @@ def attach_kprobe(program: Program, target: Kprobe, host: Host) -> Link:
     links: list[Descriptor] = []
     held: list[Descriptor] = []
     warnings: list[str] = []
+
+    def attach(function: str) -> None:
+        holder, is_link = _attach(program, target, function)
+        (links if is_link else held).append(holder)
+
     try:
         for function in target.functions:
             try:
-                holder, is_link = _attach(program, target, function)
+                _at_each(function, attach, warnings)
             except OSError as error:
                 if isinstance(error, KernelError):
                     raise
                 warnings.append(refuse(error, function))
-            else:
-                (links if is_link else held).append(holder)
     except BaseException:
         for descriptor in (*links, *held):
             descriptor.close()
