@@ -76,9 +76,15 @@ class ProgramFiles(UserFiles):
         with AttachPoints(pid) as points:
             return [path for path in paths if has(points, path)]
 
-    def named(self, binary: str, pattern: str, pid: int) -> Sequence[str]:
+    def named(self, kind: str, binary: str, pattern: str, pid: int) -> Sequence[str]:
+        from pyebpf.runtime.attach_points import AttachPoints, Pattern
         from pyebpf.symbols.libraries import find_binary
         from pyebpf.symbols.user_functions import find_functions, open_binary
 
+        if kind == "usdt":
+            with AttachPoints(pid) as points:
+                return [
+                    each.name for each in points.find(Pattern(f"usdt:{binary}:{pattern}", kind, binary, pattern)).points
+                ]
         places = find_functions(open_binary(find_binary(binary, pid=pid)), (pattern,), binary=binary).places
         return sorted({place.name.partition("/")[0] for place in places})  # a place may have several names

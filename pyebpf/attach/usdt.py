@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: Arguments of one place, at most: what the macros of <sys/sdt.h> take.
 MAX_ARGUMENTS = 12
+#: Their names by position, as scripts have them.
+POSITIONS = tuple(f"arg{position}" for position in range(MAX_ARGUMENTS))
 #: The hidden map, one value of SPECS slots. A slot says where one list of arguments is; a program attached to a place
 #: is given the slot's number as its cookie. Places whose arguments are alike share one.
 SPECS_MAP = ".usdt"

@@ -12,7 +12,7 @@ from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
 from pyebpf.bpftrace.scopes import scoped
-from pyebpf.bpftrace.translate.attachments import plain, program_name, request
+from pyebpf.bpftrace.translate.attachments import plain, program_name, request, usdt_name
 from pyebpf.bpftrace.translate.body import ProbeBody
 from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 #: Builds of all probes until no type is new: each makes one wider, and few depend on each other.
 _MAX_BUILDS = 32
-#: Probes at places in the memory of processes.
-_IN_MEMORY = frozenset({"uprobe", "uretprobe", "usdt", "watchpoint"})
+#: Probes at places in files, and at places in the memory of processes.
+_IN_FILES = frozenset({"uprobe", "uretprobe", "usdt"})
+_IN_MEMORY = _IN_FILES | {"watchpoint"}
 
 
 class ScriptModule:
@@ -100,7 +101,7 @@ class ScriptModule:
                     made = request(module, source, place, body, self._process(place.provider))
                     self._list_of(place).append(made)
         # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
-        places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in ("uprobe", "uretprobe")]
+        places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in _IN_FILES]
         turned = [module.probes[at] for at in reversed(places)]
         for at, last in zip(places, turned, strict=True):
             module.probes[at] = last
@@ -115,34 +116,46 @@ class ScriptModule:
     def _places(self, point: AttachPoint, probe: ast.Probe) -> list[AttachPoint]:
         """An attach point of a probe: one in files by a pattern as those of each file, `uprobe:*:malloc` with -p.
 
-        One by a pattern of functions is all of them, and those of each function where the probe tells them apart.
+        One by a pattern of what is in a file is all of it, and one for each where the probe tells them apart.
         """
-        provider, pattern = point.provider, point.target
-        kind = {"uretprobe": "uprobe"}.get(provider, provider)
-        if kind not in ("uprobe", "usdt") or not point.function:
+        kind, pattern = point.provider, point.target
+        if kind not in _IN_FILES or not point.function:
             return [point]
+        name, process = point.function, self._process(kind)
+        if kind == "usdt":
+            name = usdt_name(point)
+            pattern = pattern or ("*" if process is not None else "")  # any file of the process
+        kind = kind.replace("uretprobe", "uprobe")
         if not is_pattern(pattern):
-            return self._functions(point, probe) if kind == "uprobe" else [point]
-        name = ":".join(filter(None, (point.namespace, point.function))) if kind == "usdt" else point.function
-        process = self._process(kind)
+            return self._in_file(point, probe)
         pid = -1 if process is None else process
         found = self.script.files.matching(kind, pattern, name, pid)
         if not found and self.script.settings.missing_probes == "error":
             advice = "" if pid >= 0 else ": with -p PID it names the files of a process, without it paths as in a shell"
             raise self.script.source.error(f"No matches for {_described(point)}{advice}.", point)
-        return [replace(point, target=path) for path in found] or [point]
+        files = [replace(point, target=path) for path in found] or [point]
+        return [each for file in files for each in self._in_file(file, probe)]
 
-    def _functions(self, point: AttachPoint, probe: ast.Probe) -> list[AttachPoint]:
-        """An attach point by a pattern of functions of a file: each of them, where the probe's name is asked for."""
-        if not (point.namespace or is_pattern(point.function)):
-            return [point]
-        parts = ast.nodes((probe.predicate, probe.body))
-        if not any(isinstance(each, ast.Identifier) and each.name == "probe" for each in parts):
-            return [point]
-        lead = f"{point.namespace}:" if point.namespace else ""
-        process = self._process("uprobe")
+    def _in_file(self, point: AttachPoint, probe: ast.Probe) -> list[AttachPoint]:
+        """An attach point by a pattern of what is in a file: each USDT probe, or each function if its name is asked."""
+        process = self._process(point.provider)
+        pid, lead = -1 if process is None else process, f"{point.namespace}:" if point.namespace else ""
         try:
-            found = self.script.files.named(point.target, lead + point.function, -1 if process is None else process)
+            if point.provider == "usdt":
+                if not is_pattern(usdt_name(point)):
+                    return [point]
+                return [
+                    replace(point, namespace=provider, function=name, text=f"usdt:{point.target}:{provider}:{name}")
+                    for provider, _, name in (
+                        each.partition(":")
+                        for each in self.script.files.named("usdt", point.target, usdt_name(point), pid)
+                    )
+                ]
+            parts = ast.nodes((probe.predicate, probe.body))
+            asked = any(isinstance(each, ast.Identifier) and each.name == "probe" for each in parts)
+            if not asked or not (point.namespace or is_pattern(point.function)):
+                return [point]
+            found = self.script.files.named("uprobe", point.target, lead + point.function, pid)
         except NotFound:  # which is told when it is attached
             return [point]
         text = f"{point.provider}:{point.target}:{lead}"

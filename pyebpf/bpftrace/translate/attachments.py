@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach.iterators import KernelIterator
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
+from pyebpf.attach.usdt import POSITIONS
 from pyebpf.bpftrace.translate.trusted import takes_objects
 from pyebpf.builder.context import ProgramContext
 from pyebpf.dataclass import dataclass
@@ -235,10 +236,17 @@ def _uprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
     return decorator(point.target, name, **({} if pid is None else {"pid": pid}))
 
 
+def usdt_name(point: AttachPoint) -> str:
+    """Return "provider:name" of a USDT probe, of any provider where none is given."""
+    return f"{point.namespace or '*'}:{point.function}"
+
+
 def _usdt(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
-    if not point.namespace:
-        raise source.error(f"write usdt:{point.target}:PROVIDER:{point.function}, with the provider", point)
-    return module.usdt(point.target, f"{point.namespace}:{point.function}", **({} if pid is None else {"pid": pid}))
+    if not point.target:
+        name = usdt_name(point).removeprefix("*:")
+        raise source.error(f"write usdt:FILE:{name}: the program or library of the probe stands before its name", point)
+    process = {} if pid is None else {"pid": pid}
+    return module.usdt(point.target, usdt_name(point), args=POSITIONS, **process)
 
 
 #: Modes of watchpoints as breakpoints have them.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.usdt import POSITIONS
+from pyebpf.bpftrace.ast import Identifier, nodes
 from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage, Stored
 from pyebpf.bpftrace.value_types import Number
@@ -89,6 +91,9 @@ class ProbeBody(Body):
         self.probe = probe
         self.point = point
         self.name = name
+        if point.provider == "usdt":  # the kernel is told where these are when it is attached
+            named = {each.name for each in nodes((probe.predicate, probe.body)) if isinstance(each, Identifier)}
+            self.parameters = tuple(each for each in POSITIONS if each in named)
         #: Whether it calls exit(), as the build before found.
         self.exits = False
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 #: The map of the time at which the script was started, one u64 of the boot clock.
 STARTED_MAP = ".started"
 
-_ARGUMENT = re.compile(r"s?arg(\d)")
+_ARGUMENT = re.compile(r"s?arg(\d|1[01])")  # of USDT probes twelve
 
 
 def builtin(s: Scope, node: ast.Identifier) -> Value | None:

@@ -36,6 +36,9 @@ class UserFiles:
         """
         return ()
 
-    def named(self, binary: str, pattern: str, pid: int) -> Sequence[str]:  # noqa: ARG002 - as above
-        """The functions of a file that match a pattern, a name for each place of them. Raises NotFound for none."""
+    def named(self, kind: str, binary: str, pattern: str, pid: int) -> Sequence[str]:  # noqa: ARG002 - as above
+        """The names in a file that match a pattern: functions, or "provider:name" of USDT probes.
+
+        Functions of one place have one name. Raises NotFound for none.
+        """
         raise NotFound(f"{binary}: no files are read here")

@@ -1,0 +1,86 @@
+"""USDT probes of scripts: their arguments, names with and without the provider, patterns, files of a process."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyebpf.errors import InvalidValue
+from pyebpf.script import Script
+from tests.kernel.test_usdt import FORMS
+from tests.support.command import running
+from tests.support.needs import needs
+from tests.support.traced import Traced, binary
+
+
+@pytest.fixture(autouse=True)
+def _uprobes() -> None:
+    """USDT probes are uprobes."""
+    needs("attach:uprobe")
+
+
+def test_all_arguments_have_the_values_of_the_probe() -> None:
+    """Twelve, in every form that an argument has: registers, memory, constants, symbols."""
+    path = binary("pie")
+    values = ", ".join(f"(int64)arg{number}" for number in range(12))
+    script = Script(f"usdt:{path}:traced:forms {{ @[{values}] = count(); }}")
+    with script, Traced(path) as traced:
+        traced.tell("forms 3")
+        assert script["@"].snapshot() == {tuple(FORMS): 3}
+
+
+def test_each_place_of_a_probe_has_its_own_arguments() -> None:
+    """Of `twice` the second place has a constant and the stack."""
+    path = binary("pie")
+    script = Script(f"usdt:{path}:twice {{ @[(int64)arg0, (int64)arg1] = count(); }}")
+    with script, Traced(path) as traced:
+        traced.tell("twice 2")
+        assert script["@"].snapshot() == {(1, -1): 1, (4242, 1000): 1, (2, -2): 1, (4242, 2000): 1}
+
+
+def test_a_pattern_is_each_of_its_probes() -> None:
+    """Each by its name, with its own number of arguments; the provider may be left out."""
+    path = binary("pie")
+    script = Script(f"usdt:{path}:* {{ @[probe] = count(); }}")
+    with script, Traced(path) as traced:
+        traced.tell("forms 5")
+        traced.tell("twice 2")
+        assert script["@"].snapshot() == {f"usdt:{path}:traced:forms": 5, f"usdt:{path}:traced:twice": 4}
+
+
+def test_without_a_file_those_of_the_process() -> None:
+    """With -p the file may be left out."""
+    path = binary("pie")
+    with Traced(path) as traced:
+        script = Script("usdt::traced:forms { @[(int64)arg0] = count(); }", pid=traced.pid)
+        with script:
+            traced.tell("forms 4")
+            assert script["@"].snapshot() == {FORMS[0]: 4}
+
+
+def test_blocks_of_one_place_run_in_their_order() -> None:
+    """What one has written, the next one reads."""
+    path = binary("pie")
+    script = Script(f"usdt:{path}:forms {{ @n = @n * 10 + 1; }} usdt:{path}:forms {{ @n = @n * 10 + 2; }}")
+    with script, Traced(path) as traced:
+        traced.tell("forms 1")
+        assert script["@n"].snapshot() == {0: 12}
+
+
+def test_an_argument_that_the_probe_has_not() -> None:
+    """The probe is refused, with the arguments that it has."""
+    path = binary("pie")
+    with (
+        pytest.raises(InvalidValue, match="the probe has 2 arguments, not 6"),
+        Script(f"usdt:{path}:twice {{ @ = arg5; }}"),
+    ):
+        pass
+
+
+def test_specifications_of_bcc_have_them_too() -> None:
+    """`trace` prints an argument, with a condition on another."""
+    path = binary("pie")
+    with Traced(path) as traced, running("trace", f'u:{path}:traced:twice (arg2 == 1000) "first %d", arg1') as tool:
+        traced.tell("twice 2")
+        tool.stop()
+    (line,) = [line for line in tool.out.splitlines() if "first" in line]
+    assert line.endswith("first 4242")
