@@ -213,6 +213,11 @@ class ElfHeaders:
         with self._open() as stream:
             return self._bytes(stream, section.offset, section.size, f"section {section.name}")
 
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the file, fewer where it ends."""
+        with self._open() as stream:
+            return self._bytes(stream, offset, max(min(size, self._total - offset), 0), "code")
+
     # Places --------------------------------------------------------------------------------------------------------
 
     def offset_of(self, address: int) -> int | None:

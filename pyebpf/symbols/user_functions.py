@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyebpf.arch.x86_64_lengths import LONGEST, around
 from pyebpf.elf.symbols import IFUNC
 from pyebpf.errors import InvalidValue, NotFound, closest
 from pyebpf.kernel.roots import split_root
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _PATTERN = frozenset("*?[")
 _ADDRESS = re.compile(r"\*0[xX][0-9a-fA-F]+")
+#: A function of more bytes is not decoded up to a place in it.
+_FARTHEST = 1 << 20
 #: Names of one place that are told; linkers that fold equal code give it hundreds.
 _MAX_NAMES = 16
 
@@ -195,10 +198,24 @@ def _inside(
     for symbol in symbols:
         if offset < 0 or (symbol.size and offset >= symbol.size):
             raise InvalidValue(f"{name}: {symbol} of {binary} is {symbol.size} bytes long")
-    return [
-        ProbeOffset(f"{place.name}+{offset:#x}", place.offset + offset)
-        for place in _of_symbols(elf, symbols, symbols[0].name, binary)
-    ]
+    functions = _of_symbols(elf, symbols, symbols[0].name, binary)
+    for place in functions:
+        _check_start(elf, f"{name} of {binary}", place.offset, offset)
+    return [ProbeOffset(f"{place.name}+{offset:#x}", place.offset + offset) for place in functions]
+
+
+def _check_start(elf: ElfSymbols, what: str, function: int, distance: int) -> None:
+    """Refuse a place inside an instruction: the trap would be part of it, and the program that runs it may crash.
+
+    The kernel does not see it: it decodes whatever is there (arch_uprobe_analyze_insn).
+    """
+    if elf.machine != _MACHINES["x86_64"] or not 0 < distance < _FARTHEST:
+        return
+    start = around(elf.read(function, distance + LONGEST), distance)
+    if start is not None:
+        raise InvalidValue(
+            f"{what}: no instruction begins there, but one at +{start:#x}: a probe inside it may crash the program"
+        )
 
 
 def _at_address(elf: ElfSymbols, name: str, address: int, binary: str, *, returns: bool) -> ProbeOffset:
@@ -216,8 +233,10 @@ def _at_offset(elf: ElfSymbols, name: str, binary: str, *, returns: bool) -> Pro
     address = elf.address_of(offset)
     if address is None:
         raise InvalidValue(f"offset {name} of {binary} is not in its code")
-    inside = elf.table().find(address) if returns else None
-    if inside is not None and inside.offset:
+    inside = elf.table().find(address)
+    if inside is not None and not returns and any(symbol.size for symbol in elf.find(inside.name)):
+        _check_start(elf, f"{name} of {binary}, in {inside.name}", offset - inside.offset, inside.offset)
+    if inside is not None and inside.offset and returns:
         raise InvalidValue(
             f"offset {name} of {binary} is inside {inside.name}: the return is probed at a function's start"
         )
