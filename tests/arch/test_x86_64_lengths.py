@@ -1,4 +1,4 @@
-"""Lengths of x86-64 instructions: by hand, and of any bytes (tests/symbols/test_instruction_starts.py: beside objdump)."""
+"""Lengths of x86-64 instructions, by hand and of any bytes; tests/symbols/test_instruction_starts.py has objdump's."""
 
 from __future__ import annotations
 
