@@ -318,6 +318,48 @@ def test_frames_of_processes_that_have_ended_have_names(program):
     assert threading.active_count() == before - 1
 
 
+#: A program that makes a call, loads a library, in which a function makes calls for a while, and ends.
+LATE = """
+#include <dlfcn.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    syscall(SYS_getppid);
+    usleep(20000);
+    void (*late)(void) = dlsym(dlopen(words[1], RTLD_NOW), "late");
+    for (int i = 0; i < 40; i++) { late(); usleep(5000); }
+    return 0;
+}
+"""
+LIBRARY = """
+#include <sys/syscall.h>
+#include <unistd.h>
+volatile long sink;
+__attribute__((noinline)) void call(void) { sink = syscall(SYS_getppid); sink++; }
+void late(void) { call(); sink++; }
+"""
+
+
+def test_libraries_that_are_loaded_later_are_known(tmp_path):
+    """The process is told again while it makes calls, and has ended when names are asked for."""
+    program = build_native(LATE, tmp_path / "lately", "-ldl")
+    library = build_native(LIBRARY, tmp_path / "liblate.so", "-shared", "-fPIC")
+    bpf = BPF()
+    counts = bpf.hash(key=Place, value=u64)
+    getppid = GETPPID
+
+    @bpf.raw_tracepoint("sys_enter")
+    def on_call(ctx) -> None:
+        if ctx.id == getppid and comm() == "lately":
+            counts[Place(pid=pid(), stack=ustack())] += 1
+
+    with bpf:
+        subprocess.run([program, library], check=True, timeout=PATIENCE)
+        seen = {count: [frame.name for frame in bpf.stacks.user(at.stack, at.pid)] for at, count in counts.items()}
+    assert set(seen) == {1, 40}
+    assert "late" in seen[40]
+
+
 def test_a_process_is_told_again_after_exec(program):
     """What it has become has names, too; an address of before keeps its own."""
     bpf = BPF()
