@@ -20,7 +20,8 @@ from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, String
 from pyebpf.builder.values.memory import Space
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import NotFound
-from pyebpf.types import CharFactory, IntType
+from pyebpf.target import KernelType
+from pyebpf.types import U64, CharFactory, IntType
 from pyebpf.types.integers import INTEGERS
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.structs import Member
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import ValueType
-    from pyebpf.target import KernelType
 
 #: bpftrace's names of integers, and C's words for them.
 NUMBERS: dict[str, IntType] = {
@@ -89,7 +89,7 @@ def type_named(s: Scope, keyword: str, name: str) -> KernelType:
 def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | CharFactory | None:
     """The target of a pointer to a type that the script names."""
     if isinstance(node, ast.PointerType):
-        return INTEGERS["u64"]
+        return KernelType("pointer", U64.size, element=_as_element(pointed(s, node.target)))
     if isinstance(node, ast.TypeOf):
         return type_names.target(s, node)
     if not isinstance(node, ast.TypeName):
@@ -101,6 +101,17 @@ def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | Cha
     if not node.keyword and node.name in NUMBERS:
         return NUMBERS[node.name]
     return kernel_target(kernel_type(s, node))
+
+
+def _as_element(target: KernelType | IntType | CharFactory | None) -> KernelType:
+    """What a pointer leads to, as a pointer to that pointer knows it."""
+    if target is None:
+        return KernelType("void", 0, "void")
+    if isinstance(target, KernelType):
+        return target
+    if isinstance(target, CharFactory):
+        return KernelType("int", 1, "char", signed=True)
+    return KernelType("int", target.size, f"{'s' if target.signed else 'u'}{8 * target.size}", signed=target.signed)
 
 
 def cast(s: Scope, value: Value, node: ast.Cast) -> Value:

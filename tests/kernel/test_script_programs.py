@@ -1,4 +1,4 @@
-"""USDT probes of scripts: their arguments, names with and without the provider, patterns, files of a process."""
+"""Scripts on programs: arguments of USDT probes, their names, patterns and files; pointers to pointers."""
 
 from __future__ import annotations
 
@@ -74,6 +74,25 @@ def test_an_argument_that_the_probe_has_not() -> None:
         Script(f"usdt:{path}:twice {{ @ = arg5; }}"),
     ):
         pass
+
+
+def test_a_pointer_to_a_pointer_keeps_what_that_leads_to() -> None:
+    """Structs of the script, numbers of their size, through variables, elements and maps."""
+    path = binary("pie")
+    first = path.encode()
+    script = Script(
+        f"""struct Text {{ char c[8]; }}
+        uprobe:{path}:main {{
+            $texts = (struct Text **)arg1;
+            @kept = $texts;
+            @[(*$texts).c[1], $texts[0]->c[2], (*@kept)->c[3]] = **(uint32 **)arg1;
+            @numbers = (**(uint16 **)arg1, **(int8 **)arg1, *(*(char **)arg1 + 1), ***(uint8 ***)&@kept);
+        }}"""
+    )
+    with script, Traced(path) as traced:
+        traced.tell("twice 0")
+        assert script["@"].snapshot() == {tuple(first[1:4]): int.from_bytes(first[:4], "little")}
+        assert script["@numbers"].snapshot() == {0: (int.from_bytes(first[:2], "little"), first[0], first[1], first[0])}
 
 
 def test_specifications_of_bcc_have_them_too() -> None:
