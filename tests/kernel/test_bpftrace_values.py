@@ -199,3 +199,16 @@ def test_a_stack_as_a_key_of_json() -> None:
     assert count == 1
     assert re.fullmatch(r"\n\S+\+\d+\n,5", key)
     assert re.fullmatch(r"\n        \S+\+\d+\n", found["@v"])
+
+
+def test_the_bytes_of_an_address() -> None:
+    """The kernel's `char[14]`, or `char[]`, with zeros among the bytes."""
+    script = Script(
+        "tracepoint:syscalls:sys_enter_connect /pid == $1/ { $s = (struct sockaddr *)args.uservaddr; "
+        '@[buf($s->sa_data, 6), $s->sa_data[3], memcmp($s->sa_data, "\\x00\\x09\\xfe", 3)] = 1; }',
+        [str(os.getpid())],
+    )
+    with script, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.connect(("127.1.0.3", 9))
+        ((key, _),) = script["@"].snapshot().items()
+    assert key == ((6, b"\x00\x09\x7f\x01\x00\x03"), 1, 0x7F - 0xFE)

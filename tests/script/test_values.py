@@ -46,6 +46,11 @@ def value(expression: str, before: str = "") -> str:
         ("(1, 2).1", "2"),
         ("ntop(0x0100007f)", "127.0.0.1"),
         ('strlen("four")', "4"),
+        (r'buf("a\x00b", 3)', r"a\x00b"),
+        (r'buf("a\x00bcdefgh\xff", 12)', r"a\x00bcdefgh\xff\x00\x00"),
+        (r'memcmp("a\x00b", "a\x00c", 3)', "-1"),
+        (r'(int8[4])"a\x00b"', "[97,0,98,0]"),
+        (r'("a\x00b"[2], "\xff"[0], "a\x00b")', "(98, -1, a)"),
     ],
 )
 def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> None:
@@ -78,6 +83,7 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
         ("$i = 0; unroll(3) { $i += 2; }", "$i", "6"),
         ("$x = 1 == 2;", "$x", "false"),
         ("$x = -8;", "$x >> 1", "-4"),
+        (r'$x = "\xff"; $i = 0;', "($x[0], $x[$i])", "(-1, -1)"),
         ("let $x = 3;", "$x", "3"),
     ],
 )
