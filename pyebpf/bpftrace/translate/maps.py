@@ -127,7 +127,7 @@ def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) 
         return arithmetic.binary(p, "/", Integer(total, signed=type_.signed), Integer(count, signed=False))
     extreme = table.type
     assert isinstance(extreme, Extreme)
-    return Integer(extreme.decoded(p, cells[0]), signed=type_.signed)
+    return Integer(extreme.decoded(p, cells), signed=type_.signed)
 
 
 def _combined(s: Scope, table: Gathered, key: Value | None) -> list[ir.Value]:
