@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.support.scripts import printed, printed_by
 
@@ -27,6 +28,7 @@ def value(expression: str, before: str = "") -> str:
         ("-7 / 2", "-3"),
         ("-7 % 3", "-1"),
         ("1 << 40", "1099511627776"),
+        ("(-9223372036854775808, -0x8000000000000000 < 0)", "(-9223372036854775808, true)"),
         ("5 - 6", "-1"),
         ("0x10 | 3", "19"),
         ("6 ^ 3", "5"),
@@ -122,6 +124,16 @@ def test_arguments_are_numbers_or_texts() -> None:
     """`$1` is a number if it reads as one, `str($1)` always text; `$#` counts them, a missing one is 0."""
     script = 'BEGIN { printf("%d %s %s %d %d", $1, str($2), str($1), $#, $3); }'
     assert printed(script, arguments=["42", "word"]) == "42 word 42 2 0"
+
+
+def test_the_least_number_of_64_bits() -> None:
+    """It is written with its sign, in maps and on the command line, too; what is less is refused, or text there."""
+    least = "-9223372036854775808"
+    script = f"BEGIN {{ @a = {least}; @b = max({least}); print(($1, $1 == {least}, $2)); }}"
+    text = printed(script, arguments=[least, "-9223372036854775809"])
+    assert text == f"({least}, true, -9223372036854775809)\n@a: {least}\n@b: {least}\n"
+    with pytest.raises(CompileError, match="-9223372036854775809 is less than -9223372036854775808, the least number"):
+        printed("BEGIN { print(-9223372036854775809); }")
 
 
 def test_a_command_is_run_where_that_is_allowed() -> None:

@@ -40,7 +40,7 @@ from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
-from pyebpf.types import INTEGERS, CharFactory, IntType
+from pyebpf.types import INTEGERS, S64, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,6 +136,10 @@ def _unary(s: Scope, node: ast.Unary) -> Value:
     value = evaluate(s, node.value)
     if node.operator == "*":
         return dereferenced(s, value, node)
+    if node.operator == "-" and isinstance(node.value, ast.Integer) and node.value.value > S64.maximum:
+        if -node.value.value < S64.minimum:
+            raise s.error(f"-{node.value.value} is less than {S64.minimum}, the least number of 64 bits", node)
+        return constant(p, -node.value.value)
     value = as_integer(s, value, node.value)
     found = arithmetic.unary(p, node.operator, value)
     if value.signed or value.type.flexible:

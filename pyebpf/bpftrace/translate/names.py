@@ -10,6 +10,7 @@ from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotFound
+from pyebpf.types import S64
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
@@ -51,7 +52,8 @@ def as_number(text: str) -> int | None:
         value = literals.integer(digits)
     except literals.LiteralError:
         return None
-    return -value if digits != text else value
+    value = -value if digits != text else value
+    return value if value >= S64.minimum else None
 
 
 def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature
