@@ -38,6 +38,14 @@ def test_an_iterator_fills_maps() -> None:
     assert {f"@[{number}]: 1" for number in range(3)} <= set(text.split("\n"))
 
 
+@pytest.mark.parametrize("element", ["task.task", "task_file.file", "bpf_map.map", "netlink.sk"])
+def test_the_end_of_a_list_is_no_element(element: str) -> None:
+    """The kernel calls the program once more, without one."""
+    name, _, field = element.partition(".")
+    text = "".join(Script(f"iter:{name} {{ @[(uint64)ctx.{field} == 0] = count(); }}").output()).strip()
+    assert re.fullmatch(r"@\[false\]: [1-9]\d*", text)
+
+
 def test_an_iterator_prints_all_elements_even_behind_exit() -> None:
     """The kernel goes over the list at one go."""
     lines = "".join(Script("iter:task { print(ctx.task.pid); exit(); }").output()).split()
