@@ -30,7 +30,7 @@ def test_attach_points_that_are_missing_are_left_out() -> None:
         f"{place} Probe has no valid attach points. It is being removed which may cause issues with program behavior.",
     ]
     assert printed(alone) == "7\n"
-    with pytest.raises(CompileError, match="missing_probes = maybe: give one of error, warn, ignore"):
+    with pytest.raises(CompileError, match="Invalid value for missing_probes, maybe: give one of error, warn, ignore"):
         Script("config = { missing_probes = maybe } BEGIN { }")
 
 

@@ -109,6 +109,8 @@ def known_format(s: Scope, node: ast.Expression) -> str:
 
 def known_text(s: Scope, node: ast.Expression) -> str:
     """A text that is known when the script is compiled."""
+    if isinstance(node, ast.String):  # which is never kept, and may be longer than strings are
+        return node.value.partition(b"\0")[0].decode("utf-8", "surrogateescape")
     found = evaluate(s, node)
     if not isinstance(found, Text) or not isinstance(found.source, bytes):
         raise s.error("give a text in quotes", node)

@@ -15,7 +15,7 @@ from pyebpf.types import S64
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
-    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.translate.values import Text, Value
 
 
 def integer(s: Scope, node: ast.Integer) -> Value:
@@ -23,9 +23,17 @@ def integer(s: Scope, node: ast.Integer) -> Value:
     return constant(s.p, node.value)
 
 
-def string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signature
+def string(s: Scope, node: ast.String) -> Value:
     """A text in quotes."""
-    return literal_text(node.value)
+    return bounded_text(s, node.value, node)
+
+
+def bounded_text(s: Scope, data: bytes, node: ast.Node) -> Text:
+    """A text that the script or the command line has, if it is no longer than the setting max_strlen lets it be."""
+    most = s.script.longest_literal
+    if most is not None and len(data) >= most:
+        raise s.error(f"this string has {len(data)} bytes, and max_strlen = {most} takes {most - 1} and a NUL", node)
+    return literal_text(data)
 
 
 def boolean(s: Scope, node: ast.Boolean) -> Value:  # noqa: ARG001 - one signature
@@ -42,7 +50,7 @@ def parameter(s: Scope, node: ast.PositionalParameter) -> Value:
         return constant(s.p, 0)
     text = given[node.number - 1]
     value = as_number(text)
-    return literal_text(text.encode("utf-8", "surrogateescape")) if value is None else constant(s.p, value)
+    return bounded_text(s, text.encode("utf-8", "surrogateescape"), node) if value is None else constant(s.p, value)
 
 
 def as_number(text: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arrays, searches
+from pyebpf.bpftrace.translate import arrays, names, searches
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
 from pyebpf.bpftrace.translate.values import (
     Condition,
@@ -67,10 +67,13 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
         moved = evaluate(s, first)
         if isinstance(moved, Text):  # `str($1 + 1)`, an argument of the command line without its beginning
             return moved
-    if isinstance(first, ast.PositionalParameter):
-        given = s.script.arguments
-        text = given[first.number - 1] if first.number <= len(given) else ""
-        return literal_text(text.encode("utf-8", "surrogateescape"))
+    written = _written(s, first)
+    if written is not None:
+        length = number(s, node.arguments[1]) if len(node.arguments) == 2 else None
+        if length is None or length.literal is not None:
+            known = None if length is None else max(length.literal or 0, 0)
+            return names.bounded_text(s, written[:known], node)
+        return _cut(s, names.bounded_text(s, written, node), length.value, node, space)
     value = evaluate(s, first)
     most = s.script.settings.max_strlen
     size = most
@@ -90,6 +93,14 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
         return text_at(s, value.address(s.p), value.entity.space, size)
     address = as_integer(s, value, first)
     return text_at(s, address.value, space or space_of(s, value), size)
+
+
+def _written(s: Scope, node: ast.Expression) -> bytes | None:
+    """A text of the script or of the command line; None of anything else."""
+    if isinstance(node, ast.PositionalParameter):
+        given = s.script.arguments
+        return given[node.number - 1].encode("utf-8", "surrogateescape") if node.number <= len(given) else b""
+    return node.value if isinstance(node, ast.String) else None
 
 
 def _shortened(text: Text, length: int) -> Text:
