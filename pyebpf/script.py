@@ -371,15 +371,15 @@ class _Names:
         return _number_name(kind, number)
 
     def enumerator(self, enum: str, number: int) -> str:
-        from pyebpf.btf import Enum, Enum64, Kind
+        from pyebpf.btf import Enumeration, Kind
         from pyebpf.runtime.host import kernel_btf
 
         if enum not in self._enums:
             btf = kernel_btf()
-            found = [btf.type_by_id(each) for each in btf.find(enum, (Kind.ENUM, Kind.ENUM64))]
-            self._enums[enum] = {
-                each.value: each.name for node in found if isinstance(node, Enum | Enum64) for each in node.enumerators
-            }
+            ids = btf.find(enum, (Kind.ENUM, Kind.ENUM64))
+            found = [btf.enumeration(enum[1:])] if enum[0] == ":" else [btf.type_by_id(each) for each in ids]
+            named = (each for node in found if isinstance(node, Enumeration) for each in node.enumerators)
+            self._enums[enum] = {each.value: each.name for each in named}
         return self._enums[enum].get(number, str(number))
 
     def gfp_flags(self, flags: int) -> str:

@@ -212,3 +212,23 @@ def test_the_bytes_of_an_address() -> None:
         made.connect(("127.1.0.3", 9))
         ((key, _),) = script["@"].snapshot().items()
     assert key == ((6, b"\x00\x09\x7f\x01\x00\x03"), 1, 0x7F - 0xFE)
+
+
+def test_constants_of_the_kernel_s_enums_are_printed_by_their_names() -> None:
+    """Of enums with a name and without; numbers where they are computed with, or are of several enums."""
+    found = printed(
+        'BEGIN { print((TCP_LISTEN, BPF_MAP_TYPE_HASH)); printf("%d %s\\n", PIDTYPE_PID, PIDTYPE_PID); '
+        "$a = TCP_LISTEN; $a = TCP_CLOSE; print($a); print(pid ? TCP_LISTEN : TCP_CLOSE); print(TCP_LISTEN + 0); "
+        "print(TCP_LISTEN == 10); $b = TCP_LISTEN; $b = PIDTYPE_PID; print($b); "
+        "@[TCP_LISTEN, IPPROTO_UDP] = PIDTYPE_PID; }"
+    )
+    assert found[:7] == [
+        "(TCP_LISTEN, BPF_MAP_TYPE_HASH)",
+        "0 PIDTYPE_PID",
+        "TCP_CLOSE",
+        "TCP_LISTEN",
+        "10",
+        "true",
+        "0",
+    ]
+    assert found[-1] == "@[TCP_LISTEN, IPPROTO_UDP]: PIDTYPE_PID"

@@ -101,8 +101,9 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
 
 def _enumerator(s: Scope, name: str) -> Integer:
     """A constant of the kernel's enums. Raises NotFound."""
-    found = constant(s.p, s.p.target.enumerator(name))
-    found.type = replace(found.type, least=8)  # as bpftrace has those of BTF
+    target = s.p.target
+    found = constant(s.p, target.enumerator(name))
+    found.type = replace(found.type, least=8, enum=target.enum_of(name))  # the size is that of bpftrace's
     return found
 
 
