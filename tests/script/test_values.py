@@ -87,6 +87,10 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
         ("$x = -8;", "$x >> 1", "-4"),
         (r'$x = "\xff"; $i = 0;', "($x[0], $x[$i])", "(-1, -1)"),
         ("let $x = 3;", "$x", "3"),
+        ('if (1) { let $x = 1; } $x = "a";', "$x", "a"),
+        ('if (1) { let $x; $x = 1; } if (1) { $x = "a"; }', "$x", "a"),
+        ('for ($x : 0..2) { let $y = $x; } $x = "a"; $y = "b";', "($x, $y)", "(a, b)"),
+        ('for ($x : 0..2) { } @m[1, "a"] = 1; for ($x : @m) { $y = $x; } clear(@m);', "$y.0.1", "a"),
     ],
 )
 def test_variables_hold_values(before: str, expression: str, text: str) -> None:
