@@ -171,6 +171,10 @@ class ScriptModule:
                 source = self.script.source
                 for each in maps.unused():
                     self.remarks.append(source.warning(f"Unused map: @{each.map.name}", _whole(source, each)))
+                for name, read in maps.assumed.items():
+                    self.remarks.append(source.warning(f"@{name} is never assigned: it is 0", read))
+                for word, asked in self.script.concerns.items():
+                    self.remarks.append(source.warning(word, asked))
                 unreachable = self.script.unreachable
                 for place in sorted(unreachable):
                     node = _whole(source, unreachable[place])
@@ -253,7 +257,7 @@ class ScriptModule:
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
-            if maps.changed:
+            if maps.changed or maps.assume_number():
                 continue
             if failed is not None:
                 raise failed

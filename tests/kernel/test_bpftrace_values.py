@@ -232,3 +232,14 @@ def test_constants_of_the_kernel_s_enums_are_printed_by_their_names() -> None:
         "0",
     ]
     assert found[-1] == "@[TCP_LISTEN, IPPROTO_UDP]: PIDTYPE_PID"
+
+
+def test_the_length_of_a_stack() -> None:
+    """As many as are printed; of one that was cut, and of one that a map or a variable holds."""
+    script = (
+        "BEGIN { $k = kstack; @k[1] = ustack(2); print(len($k)); print(len(kstack(2))); print(len(@k[1])); print($k); "
+        "clear(@k); }"
+    )
+    own, cut, user, *frames = [line for line in printed(script) if line]
+    assert len(frames) == int(own) > 2
+    assert (cut, int(user) in (1, 2)) == ("2", True)

@@ -136,10 +136,12 @@ def test_a_header_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_the_process_of_a_command_has_a_name() -> None:
-    """`cpid`, where there is one."""
+    """`cpid`; where there is none it is 0, with a warning."""
     assert printed_by(Script("BEGIN { print(cpid); }", child=42), lambda _: None) == "42\n"
-    with pytest.raises(CompileError, match="give one by -c"):
-        Script("BEGIN { print(cpid); }").compile(FakeTarget())
+    alone = Script("BEGIN { print(cpid); print(cpid + 1); }")
+    assert printed_by(alone, lambda _: None) == "0\n1\n"
+    (warning,) = alone.remarks
+    assert warning.startswith("<script>:1:15-19: WARNING: cpid is 0: no command runs with the script, give one by -c\n")
 
 
 def test_messages_begin_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:

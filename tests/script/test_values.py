@@ -48,6 +48,7 @@ def value(expression: str, before: str = "") -> str:
         ("(1, 2).1", "2"),
         ("ntop(0x0100007f)", "127.0.0.1"),
         ('strlen("four")', "4"),
+        ('("a" < "b", "b" < "ab", "b" >= "b", "\xe9" > "z", "a" + "b")', "(true, false, true, true, ab)"),
         (r'buf("a\x00b", 3)', r"a\x00b"),
         (r'buf("a\x00bcdefgh\xff", 12)', r"a\x00bcdefgh\xff\x00\x00"),
         (r'memcmp("a\x00b", "a\x00c", 3)', "-1"),

@@ -142,9 +142,7 @@ def _unary(s: Scope, node: ast.Unary) -> Value:
     if node.operator == "*":
         return dereferenced(s, value, node)
     if node.operator == "-" and isinstance(node.value, ast.Integer) and node.value.value > S64.maximum:
-        if -node.value.value < S64.minimum:
-            raise s.error(f"-{node.value.value} is less than {S64.minimum}, the least number of 64 bits", node)
-        return constant(p, -node.value.value)
+        return arithmetic.least(s, -node.value.value, node)
     value = as_integer(s, value, node.value)
     found = arithmetic.unary(p, node.operator, value)
     if value.signed or value.type.flexible:
@@ -211,10 +209,12 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if isinstance(left, Text) or isinstance(right, Text):
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return Unknown(p)
-        if not isinstance(left, Text) or not isinstance(right, Text) or operator not in ("==", "!="):
+        if not isinstance(left, Text) or not isinstance(right, Text):
             other = right if isinstance(left, Text) else left
-            raise s.error(f"a string and {other.type.name}: strings are compared with strings, by == and !=", node)
-        return Condition(arithmetic.compare_texts(p, operator, left, right))
+            raise s.error(
+                f"{operator} of a string and {other.type.name}: write both as one type, str(…) of a pointer", node
+            )
+        return arithmetic.of_texts(s, operator, left, right, node)
     if isinstance(left, Row | Embedded | Elements):
         one_row, other_row = arrays.row_of(s, left, node), arrays.row_of(s, right, node)
         if one_row is not None and other_row is not None:
@@ -338,7 +338,8 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
         if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
             copy = members.copied(s, value, node)
             if copy is None and not large:
-                raise s.error(f"{value.entity.describe()} is not kept whole: write the members that you mean", node)
+                what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
+                raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
             return copy or Reference(value.address(s.p), value.entity.type, value.entity.space)
         raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value

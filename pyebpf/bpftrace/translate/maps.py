@@ -77,6 +77,7 @@ def read(s: Scope, node: Target) -> Value:
     from pyebpf.bpftrace.translate.checks import warn
 
     key = key_of(s, node)
+    s.script.maps.note_read(map_of(node))
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
