@@ -148,6 +148,11 @@ class ScriptModule:
         text = f"{point.provider}:{point.target}:{lead}"
         return [replace(point, function=name, text=text + name) for name in found]
 
+    @property
+    def lists(self) -> list[list[AnyProbe]]:
+        """The probes of each kind."""
+        return [*self._lists.values(), self.attached]
+
     def _list_of(self, point: AttachPoint) -> list[AnyProbe]:
         return self._lists.get(point.provider.upper(), self.attached)
 

@@ -85,6 +85,8 @@ def test_benchmarks_are_run_and_timed() -> None:
     done = pyebpf("-e", "bench:a { }", "-q", "-f", "json", "--mode", "bench")
     assert json.loads(done.stdout)["data"]["a"]["iters"] == 10000
     assert "".join(Script("bench:a { @++; } interval:ms:1 { exit(); }").output()) == "\n\n"
+    with pytest.raises(InvalidValue, match="No probes attached: --mode bench, or output"):
+        next(Script("bench:a { } bench:b { }").output())
 
 
 def test_only_some_probes_are_wanted() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator as operators
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Text, constant, literal_text
+from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Text, literal_text
 from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -112,13 +112,6 @@ def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
         return Integer(p.b.const(-literal), signed=True, literal=-literal, sure=value.sure)
     found = p.b.emit(Op.NEG, value.value) if operator == "-" else p.b.binary(Op.XOR, value.value, p.b.const(-1))
     return Integer(found, signed=value.signed if literal is None else operator == "-")
-
-
-def least(s: Scope, value: int, node: ast.Node) -> Integer:
-    """The least number of 64 bits, which is written as a greater one with a sign."""
-    if value < S64.minimum:
-        raise s.error(f"{value} is less than {S64.minimum}, the least number of 64 bits", node)
-    return constant(s.p, value)
 
 
 def compare(operator: str, left: Integer, right: Integer) -> Test:

@@ -18,6 +18,7 @@ from pyebpf.bpftrace.translate import (
     names,
     type_names,
 )
+from pyebpf.bpftrace.translate.folding import folded
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -41,7 +42,7 @@ from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
-from pyebpf.types import INTEGERS, S64, CharFactory, IntType
+from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,11 +139,11 @@ def _unary(s: Scope, node: ast.Unary) -> Value:
     p = s.p
     if node.operator == "!":
         return Condition(negate(condition(s, node.value)))
+    if (known := folded(s, node)) is not None:
+        return constant(p, known)
     value = evaluate(s, node.value)
     if node.operator == "*":
         return dereferenced(s, value, node)
-    if node.operator == "-" and isinstance(node.value, ast.Integer) and node.value.value > S64.maximum:
-        return arithmetic.least(s, -node.value.value, node)
     value = as_integer(s, value, node.value)
     found = arithmetic.unary(p, node.operator, value)
     if value.signed or value.type.flexible:
@@ -197,6 +198,8 @@ def wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
 def _binary(s: Scope, node: ast.Binary) -> Value:
     if node.operator in ("&&", "||"):
         return _both_or_either(s, node)
+    if (known := folded(s, node)) is not None:
+        return constant(s.p, known)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
     if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
         return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
@@ -417,10 +420,6 @@ def _cast(s: Scope, node: ast.Cast) -> Value:
     return casts.cast(s, value, node)
 
 
-def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
-    return constant(s.p, type_names.size_of(s, node.operand))
-
-
 # -- calls, blocks -----------------------------------------------------------------------------------------------------
 
 
@@ -486,7 +485,7 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.FieldAccess: members.field,
     ast.Index: _index,
     ast.Cast: _cast,
-    ast.SizeOf: _sizeof,
+    ast.SizeOf: lambda s, node: constant(s.p, type_names.size_of(s, node.operand)),
     ast.OffsetOf: members.offset_of,
     ast.Call: _call,
     ast.Block: _block,

@@ -290,6 +290,8 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
         return Unknown(s.p)
     if not isinstance(one, Text) or not isinstance(other, Text):
         raise s.error("strncmp() takes two strings", node)
+    if count < 0:
+        raise s.error(f"strncmp(…, {count}): give the number of bytes to compare, 0 or more", third)
     if isinstance(one.source, bytes):
         one, other = other, one
     if not isinstance(other.source, bytes):

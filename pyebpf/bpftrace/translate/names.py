@@ -10,7 +10,7 @@ from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotFound
-from pyebpf.types import S64
+from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
@@ -109,7 +109,10 @@ def _enumerator(s: Scope, name: str) -> Integer:
 
 def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
     try:
-        return constant(s.p, int(text.strip().rstrip("uUlL") or "1", 0))
+        value = int(text.strip().rstrip("uUlL") or "1", 0)
+        if not S64.minimum <= value <= U64.maximum:
+            raise s.error(f"#define {node.name} {text}: this number has more than 64 bits", node)
+        return constant(s.p, value)
     except ValueError:
         if len(text) > 1 and text[0] == text[-1] == '"':
             return literal_text(text[1:-1].encode())

@@ -63,6 +63,8 @@ class Script:
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.
         self.unreachable: dict[int, Node] = {}
+        #: Sums and the like of numbers, by the nodes' identities, with what they come to.
+        self.folded: dict[int, tuple[Node, int | None]] = {}
         #: Warnings, each with the first place that it is about.
         self.concerns: dict[str, Node] = {}
         self._names: dict[int, int] = {}
