@@ -19,6 +19,7 @@ from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
+from pyebpf.errors import InvalidValue
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
@@ -134,6 +135,9 @@ class Script(BPF):
         ends at once. `attached` is told the number of attach points, before there is any text. With `json` the text is
         JSON, an object a line. With `benchmarks` nothing is attached: the `bench` probes are run and timed.
         """
+        others = [each for each in self._script.lists if each is not self._script.benchmarks]
+        if self._script.benchmarks and not any(others) and not benchmarks:
+            raise InvalidValue("No probes attached: --mode bench, or output(benchmarks=True), runs the bench probes")
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
         captured = _Captured()
@@ -371,15 +375,15 @@ class _Names:
         return _number_name(kind, number)
 
     def enumerator(self, enum: str, number: int) -> str:
-        from pyebpf.btf import Enum, Enum64, Kind
+        from pyebpf.btf import Enumeration, Kind
         from pyebpf.runtime.host import kernel_btf
 
         if enum not in self._enums:
             btf = kernel_btf()
-            found = [btf.type_by_id(each) for each in btf.find(enum, (Kind.ENUM, Kind.ENUM64))]
-            self._enums[enum] = {
-                each.value: each.name for node in found if isinstance(node, Enum | Enum64) for each in node.enumerators
-            }
+            ids = btf.find(enum, (Kind.ENUM, Kind.ENUM64))
+            found = [btf.enumeration(enum[1:])] if enum[0] == ":" else [btf.type_by_id(each) for each in ids]
+            named = (each for node in found if isinstance(node, Enumeration) for each in node.enumerators)
+            self._enums[enum] = {each.value: each.name for each in named}
         return self._enums[enum].get(number, str(number))
 
     def gfp_flags(self, flags: int) -> str:

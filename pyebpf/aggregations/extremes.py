@@ -1,8 +1,8 @@
 """The least or the greatest value.
 
 A word holds the value in a form in which a better one is greater, unsigned, and the worst one is 0: so a word that
-nothing was added to loses against any other, and zeros need no meaning of their own. Values are s64; a u64 from 2^63
-on counts as the greatest s64.
+nothing was added to loses against any other. A second word tells whether anything was, since that may have been the
+worst. Values are s64; a u64 from 2^63 on counts as the greatest s64.
 """
 
 from __future__ import annotations
@@ -73,13 +73,19 @@ def keep_extreme(p: ProgramBuilder, place: ir.Value, offset: int, value: Int, *,
     b.start(done)
 
 
+def note_presence(p: ProgramBuilder, place: ir.Value, offset: int) -> None:
+    """Append the code that tells that something was added."""
+    p.b.store(place, offset, p.b.const(1), 8)
+
+
 class _Extreme(AggregationType[int]):
-    codes = "Q"
-    combine = (max,)
+    codes = "QQ"
+    combine = (max, max)
     greatest: bool
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
         keep_extreme(p, place, 0, value, greatest=self.greatest)
+        note_presence(p, place, 8)
 
     def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
         return extreme_of(cells[0], greatest=self.greatest)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from pyebpf.builder.program import ProgramBuilder
+    from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
     from pyebpf.specs import MapSpec
     from pyebpf.target import KernelFunction, KernelParameter, KernelType, Target
@@ -160,6 +161,14 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
     def load_attributes(self, target: Target) -> LoadAttributes:
         function = self._function(target)
         return LoadAttributes(function.btf_id, function.module)
+
+    def end(self, p: ProgramBuilder) -> Test:
+        """Whether this is the call behind the last element: the kernel gives no element there."""
+        always = ("meta", "map") if self.attach.name in MAP_ITERATORS else ("meta",)
+        parameters = self.parameters(p.target)
+        index = next(at for at, each in enumerate(parameters) if each.name not in always)
+        element = p.b.load(p.context, 8 * index, 8, result=ValueType.POINTER)
+        return Compare(Relation.EQ, element, p.b.const(0), null_check=True)
 
     def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         found = self.field(p, plain_name(name))

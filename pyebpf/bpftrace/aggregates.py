@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.aggregations.aggregation_type import AggregationType, add_cell
 from pyebpf.aggregations.buckets import bit_length, count_bucket
 from pyebpf.aggregations.counters import Counter
-from pyebpf.aggregations.extremes import keep_extreme
+from pyebpf.aggregations.extremes import keep_extreme, note_presence
 from pyebpf.aggregations.linear import Linear
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -20,7 +20,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.types import S64
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyebpf.aggregations.aggregation_type import Cells
     from pyebpf.bpftrace.value_types import Aggregate
@@ -85,36 +85,35 @@ class Averages(AggregationType[Average]):
 
 
 class Extreme(AggregationType[int]):
-    """`min()` and `max()`: a word in which a better value is greater and nothing is 0; without a value they are 0."""
+    """`min()` and `max()`: a word in which a better value is greater, and whether there is one; else they are 0."""
 
     name = "an extreme"
-    codes = "Q"
-    combine = (max,)
+    codes = "QQ"
+    combine = (max, max)
 
     def __init__(self, *, greatest: bool, signed: bool) -> None:
         self._greatest, self._signed = greatest, signed
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
-        if self._signed:
-            keep_extreme(p, place, 0, Int(value.value, S64), greatest=self._greatest)
-            return
-        # The form of a signed number with the same order.
-        moved = p.b.binary(Op.XOR, value.value, p.b.const(_TOP - (1 << 64)))
-        keep_extreme(p, place, 0, Int(moved, S64), greatest=self._greatest)
+        word = value.value
+        if not self._signed:  # the form of a signed number with the same order
+            word = p.b.binary(Op.XOR, word, p.b.const(_TOP - (1 << 64)))
+        keep_extreme(p, place, 0, Int(word, S64), greatest=self._greatest)
+        note_presence(p, place, 8)
 
     def result(self, cells: Cells, labels: Mapping[str, object]) -> int:  # noqa: ARG002 - one signature for all kinds
-        if not cells[0]:
+        if not cells[1]:
             return 0
         word = cells[0] ^ (_TOP if self._greatest else _ALL ^ _TOP)
         return _read(word, signed=True) if self._signed else word ^ _TOP
 
-    def decoded(self, p: ProgramBuilder, word: ir.Value) -> ir.Value:
-        """The number of a word, in a probe."""
-        b = p.b
+    def decoded(self, p: ProgramBuilder, cells: Sequence[ir.Value]) -> ir.Value:
+        """The number of two words, in a probe."""
+        b, (word, present) = p.b, cells
         mask = (_TOP if self._greatest else _ALL ^ _TOP) ^ (0 if self._signed else _TOP)
         found = b.variable(hint="extreme")
         b.write(found, b.const(0))
-        with b.if_(Compare(Relation.NE, word, b.const(0))):
+        with b.if_(Compare(Relation.NE, present, b.const(0))):
             b.write(found, b.binary(Op.XOR, word, b.const(_read(mask, signed=True))))
         return b.read_final(found)
 

@@ -19,6 +19,7 @@ from pyebpf.bpftrace.value_types import (
     Number,
     Record,
     Tuple,
+    Unread,
     UserStack,
 )
 
@@ -67,6 +68,8 @@ def plain(type_: ValueType, value: Any, names: Names) -> str:
     if isinstance(type_, Buffer):
         length, data = value
         return f"[{','.join(map(str, bytes(data)[:length]))}]"
+    if isinstance(type_, Unread):
+        return "null"
     return quoted(type_.text(value, names))
 
 

@@ -161,6 +161,11 @@ class ScriptModule:
         text = f"{point.provider}:{point.target}:{lead}"
         return [replace(point, function=name, text=text + name) for name in found]
 
+    @property
+    def lists(self) -> list[list[AnyProbe]]:
+        """The probes of each kind."""
+        return [*self._lists.values(), self.attached]
+
     def _list_of(self, point: AttachPoint) -> list[AnyProbe]:
         return self._lists.get(point.provider.upper(), self.attached)
 
@@ -184,6 +189,10 @@ class ScriptModule:
                 source = self.script.source
                 for each in maps.unused():
                     self.remarks.append(source.warning(f"Unused map: @{each.map.name}", _whole(source, each)))
+                for name, read in maps.assumed.items():
+                    self.remarks.append(source.warning(f"@{name} is never assigned: it is 0", read))
+                for word, asked in self.script.concerns.items():
+                    self.remarks.append(source.warning(word, asked))
                 unreachable = self.script.unreachable
                 for place in sorted(unreachable):
                     node = _whole(source, unreachable[place])
@@ -266,7 +275,7 @@ class ScriptModule:
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
-            if maps.changed:
+            if maps.changed or maps.assume_number():
                 continue
             if failed is not None:
                 raise failed

@@ -1,7 +1,8 @@
 """Variables by the blocks that declare them: a `let` in one block is another variable than a `let` in the next.
 
-Each gets a name of its own. A variable that is only assigned belongs to the whole probe: bpftrace ends it with its
-block, and refuses to read it later. As there, no variable hides one of a block around it.
+Each gets a name of its own, and so does the variable of a loop. A variable that is only assigned belongs to the whole
+probe: bpftrace ends it with its block, and refuses to read it later. As there, no variable hides one of a block around
+it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,13 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.source import Source
 
 
+#: Blocks around a statement that stands in a probe's own block, with the parameters of a function.
+_OUTERMOST = 2
+
+
 def scoped(program: ast.Program) -> ast.Program:
     """The script with a name of its own for each variable that is declared. Raises CompileError."""
-    if "let" not in program.source.text:
+    if "let" not in program.source.text and "for" not in program.source.text:
         return program
     source = program.source
     items = [_scoped(source, each) if isinstance(each, ast.Probe | ast.Function) else each for each in program.items]
@@ -68,10 +73,10 @@ class _Scopes:
             case ast.For(variable=variable):
                 made = self._parts(node, ["over"])
                 self._blocks.append({})
-                self.bind(variable.name, variable.name)
+                own = self._bound(variable)
                 made = self._parts(made, ["body"])
                 self._blocks.pop()
-                return made
+                return replace(made, variable=replace(variable, name=own))
         return self._parts(node, [each.name for each in fields(node)])
 
     def _parts(self, node: Any, names: list[str]) -> Any:
@@ -102,10 +107,16 @@ class _Scopes:
         return any(self._assigned.get(name) is block for block in self._blocks)
 
     def _declared(self, node: ast.Let) -> ast.Let:
-        name = node.variable.name
+        own = self._bound(node.variable)
+        return node if own == node.variable.name else replace(node, variable=replace(node.variable, name=own))
+
+    def _bound(self, variable: ast.Variable) -> str:
+        """A name for a variable that this block declares: its own, unless it may stand for another elsewhere."""
+        name = variable.name
         if self._own(name) is not None or self._is_assigned(name):
-            words = f"${node.variable.written} is there already, in this block or around it: take another name"
-            raise self._source.error(words, node.variable)
-        own = name if name not in self._used else f"{name}{OWN}b{len(self._used)}"
+            words = f"${variable.written} is there already, in this block or around it: take another name"
+            raise self._source.error(words, variable)
+        is_alone = len(self._blocks) <= _OUTERMOST and name not in self._used
+        own = name if is_alone else f"{name}{OWN}b{len(self._used)}"
         self.bind(name, own)
-        return node if own == name else replace(node, variable=replace(node.variable, name=own))
+        return own

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.specs import MapSpec
 
-#: Kinds whose cells may all be zero although something was added.
-_MAY_BE_ZERO = ("sum", "min", "max")
 _KEY = bytes(U32.size)
 
 
@@ -56,7 +54,7 @@ class Single(Gathered):
         place = self.find(p, key)
         with b.if_(Compare(Relation.NE, place, b.const(0), null_check=True)):
             self.type.update(p, place, number)
-            if self.value_type.kind in _MAY_BE_ZERO:
+            if self.value_type.kind == "sum":  # of zeros all cells are zero
                 b.store(place, 8 * len(self.type.codes), b.const(1), 8)
 
     def _entries(self) -> dict[Any, Any]:

@@ -363,6 +363,20 @@ class MacAddress(ValueType):
         return value.hex(":").upper()
 
 
+@dataclass(frozen=True, slots=True)
+class Unread(ValueType):
+    """The value of a member that scripts cannot read, a float, in a struct that is printed whole."""
+
+    name: ClassVar[str] = "a float"
+
+    @property
+    def storage(self) -> Type:
+        return U8
+
+    def text(self, value: object, names: Names) -> str:  # noqa: ARG002 - the interface's
+        return "null"
+
+
 #: Linux's numbers of address families (include/linux/socket.h).
 AF_INET, AF_INET6 = 2, 10
 

@@ -276,6 +276,14 @@ class Btf:
                     return each.value
         return None
 
+    def enumeration(self, name: str) -> Enumeration | None:
+        """The first enum that has an enumerator of a name; None if there is none."""
+        for type_id in self._enums_with(name):
+            node = self.type_by_id(type_id)
+            if isinstance(node, Enumeration) and any(each.name == name for each in node.enumerators):
+                return node
+        return None
+
     def nullable_parameters(self, function: int) -> frozenset[int]:
         """Numbers of the parameters that a function's BTF says may be NULL: by their names, or by declaration tags."""
         node = self.type_by_id(function)

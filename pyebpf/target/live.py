@@ -203,6 +203,11 @@ class LiveTarget(Target):
             value = next((each for each in values if each is not None), None)
         return self.btf().enumerator(name) if value is None else value
 
+    def enum_of(self, name: str) -> str:
+        """The enum of an enumerator, of the kernel itself: those of modules are not known."""
+        found = self.btf().enumeration(name)
+        return "" if found is None else found.name or f":{found.enumerators[0].name}"
+
     def function(self, name: str) -> KernelFunction:
         """Find a function. Raises NotFound."""
         found = self._find(name, (Kind.FUNC,))

@@ -105,6 +105,10 @@ class Recorder(Target):
         """Asked and noted."""
         return self._ask("enumerator", self._target.enumerator, name, enum)
 
+    def enum_of(self, name: str) -> str:
+        """Asked and noted."""
+        return self._ask("enum_of", self._target.enum_of, name)
+
     def function(self, name: str) -> KernelFunction:
         """Asked and noted."""
         return self._ask("function", self._target.function, name)
@@ -249,6 +253,10 @@ class RecordedTarget(Target):
     def enumerator(self, name: str, enum: str = "") -> int:
         """As recorded."""
         return self._answer("enumerator", int, name, enum)
+
+    def enum_of(self, name: str) -> str:
+        """As recorded; not known where older facts do not say."""
+        return self._answer("enum_of", str, name) if question("enum_of", name) in self._facts else ""
 
     def function(self, name: str) -> KernelFunction:
         """As recorded."""

@@ -68,6 +68,10 @@ class Target(ABC):
     def enumerator(self, name: str, enum: str = "") -> int:
         """Value of an enumerator, of `enum` or of any."""
 
+    def enum_of(self, name: str) -> str:  # noqa: ARG002 - for targets that know their enums
+        """The enum that has an enumerator: its name; if it has none, `:` and its first enumerator. Empty: not known."""
+        return ""
+
     @abstractmethod
     def function(self, name: str) -> KernelFunction:
         """Find a function that BTF has."""

@@ -28,7 +28,7 @@ from tests.builder.harness import Probe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-S64S = st.integers(-(1 << 63) + 1, (1 << 63) - 2)
+S64S = st.integers(-1 << 63, (1 << 63) - 1)
 SINGLES: dict[str, Any] = {
     "counter": counter,
     "total": total,
@@ -65,6 +65,17 @@ def test_processors_put_together_give_what_python_computes(values: list[tuple[in
         min(numbers, default=None),
         max(numbers, default=None),
     )
+
+
+@pytest.mark.parametrize(("make", "worst"), [(minimum, (1 << 63) - 1), (maximum, -1 << 63)])
+def test_the_worst_value_is_one(make: Callable[..., Any], worst: int) -> None:
+    """It is not taken for none, with a key or without."""
+    assert spread(make, [(0, worst)]).snapshot() == worst
+    keyed = make(key=U32)
+    added = Added(keyed, S64)
+    added.add(worst, 7)
+    keyed.bind(store(added))
+    assert keyed.snapshot() == {7: worst}
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-(1 << 40), 1 << 40)), max_size=7))

@@ -38,6 +38,14 @@ def test_an_iterator_fills_maps() -> None:
     assert {f"@[{number}]: 1" for number in range(3)} <= set(text.split("\n"))
 
 
+@pytest.mark.parametrize("element", ["task.task", "task_file.file", "bpf_map.map", "netlink.sk"])
+def test_the_end_of_a_list_is_no_element(element: str) -> None:
+    """The kernel calls the program once more, without one."""
+    name, _, field = element.partition(".")
+    text = "".join(Script(f"iter:{name} {{ @[(uint64)ctx.{field} == 0] = count(); }}").output()).strip()
+    assert re.fullmatch(r"@\[false\]: [1-9]\d*", text)
+
+
 def test_an_iterator_prints_all_elements_even_behind_exit() -> None:
     """The kernel goes over the list at one go."""
     lines = "".join(Script("iter:task { print(ctx.task.pid); exit(); }").output()).split()
@@ -77,6 +85,8 @@ def test_benchmarks_are_run_and_timed() -> None:
     done = pyebpf("-e", "bench:a { }", "-q", "-f", "json", "--mode", "bench")
     assert json.loads(done.stdout)["data"]["a"]["iters"] == 10000
     assert "".join(Script("bench:a { @++; } interval:ms:1 { exit(); }").output()) == "\n\n"
+    with pytest.raises(InvalidValue, match="No probes attached: --mode bench, or output"):
+        next(Script("bench:a { } bench:b { }").output())
 
 
 def test_only_some_probes_are_wanted() -> None:

@@ -199,3 +199,47 @@ def test_a_stack_as_a_key_of_json() -> None:
     assert count == 1
     assert re.fullmatch(r"\n\S+\+\d+\n,5", key)
     assert re.fullmatch(r"\n        \S+\+\d+\n", found["@v"])
+
+
+def test_the_bytes_of_an_address() -> None:
+    """The kernel's `char[14]`, or `char[]`, with zeros among the bytes."""
+    script = Script(
+        "tracepoint:syscalls:sys_enter_connect /pid == $1/ { $s = (struct sockaddr *)args.uservaddr; "
+        '@[buf($s->sa_data, 6), $s->sa_data[3], memcmp($s->sa_data, "\\x00\\x09\\xfe", 3)] = 1; }',
+        [str(os.getpid())],
+    )
+    with script, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.connect(("127.1.0.3", 9))
+        ((key, _),) = script["@"].snapshot().items()
+    assert key == ((6, b"\x00\x09\x7f\x01\x00\x03"), 1, 0x7F - 0xFE)
+
+
+def test_constants_of_the_kernel_s_enums_are_printed_by_their_names() -> None:
+    """Of enums with a name and without; numbers where they are computed with, or are of several enums."""
+    found = printed(
+        'BEGIN { print((TCP_LISTEN, BPF_MAP_TYPE_HASH)); printf("%d %s\\n", PIDTYPE_PID, PIDTYPE_PID); '
+        "$a = TCP_LISTEN; $a = TCP_CLOSE; print($a); print(pid ? TCP_LISTEN : TCP_CLOSE); print(TCP_LISTEN + 0); "
+        "print(TCP_LISTEN == 10); $b = TCP_LISTEN; $b = PIDTYPE_PID; print($b); "
+        "@[TCP_LISTEN, IPPROTO_UDP] = PIDTYPE_PID; }"
+    )
+    assert found[:7] == [
+        "(TCP_LISTEN, BPF_MAP_TYPE_HASH)",
+        "0 PIDTYPE_PID",
+        "TCP_CLOSE",
+        "TCP_LISTEN",
+        "10",
+        "true",
+        "0",
+    ]
+    assert found[-1] == "@[TCP_LISTEN, IPPROTO_UDP]: PIDTYPE_PID"
+
+
+def test_the_length_of_a_stack() -> None:
+    """As many as are printed; of one that was cut, and of one that a map or a variable holds."""
+    script = (
+        "BEGIN { $k = kstack; @k[1] = ustack(2); print(len($k)); print(len(kstack(2))); print(len(@k[1])); print($k); "
+        "clear(@k); }"
+    )
+    own, cut, user, *frames = [line for line in printed(script) if line]
+    assert len(frames) == int(own) > 2
+    assert (cut, int(user) in (1, 2)) == ("2", True)

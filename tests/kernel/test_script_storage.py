@@ -57,9 +57,10 @@ def test_a_value_without_keys_is_read_in_the_probe():
     needs("helper:map_lookup_percpu_elem@raw_tracepoint")
     text = (
         "BEGIN { @c = count(); @c = count(); @s = sum(-5); @a = avg(7); @x = max(9); @n = min(-9); "
-        'printf("%d %d %d %d %d\\n", @c, @s, @a, @x, @n); clear(@c); clear(@s); clear(@a); clear(@x); clear(@n); }'
+        '@l = min((uint64)-1); printf("%d %d %d %d %d %lu\\n", @c, @s, @a, @x, @n, @l); '
+        "clear(@c); clear(@s); clear(@a); clear(@x); clear(@n); clear(@l); }"
     )
-    assert printed(text).split() == ["2", "-5", "7", "9", "-9"]
+    assert printed(text).split() == ["2", "-5", "7", "9", "-9", str(2**64 - 1)]
 
 
 def test_python_reads_a_map_without_keys():

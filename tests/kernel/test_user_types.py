@@ -470,3 +470,31 @@ def test_parameters_are_listed(program: Path) -> None:
     assert record["arguments"] == [{"name": "n", "type": "long int", "size": 8}]
     lines = pyebpf("-lv", f"uprobe:{program}:[fm]*").stdout.splitlines()
     assert lines[lines.index(f"uprobe:{program}:main") + 1 :] == ["    int argc", "    char** argv"]
+
+
+CHARACTERS = """
+struct letters { char plain[6]; unsigned char natural[6]; signed char whole[6]; char full[6]; double real; };
+__attribute__((noinline)) int take(struct letters *x) { return x->plain[0]; }
+struct letters letters = {{'a', 0, 'b', -1, 0, 'c'}, {'a', 0, 'b', 255, 0, 'c'}, {'a', 0, 'b', -1, 0, 'c'}, "abcdef"};
+int main(void) { return take(&letters) == 0; }
+"""
+BYTES, ROW = r"a\x00b\xff\x00c", ("[97,0,98,255,0,99]", "[97,0,98,-1,0,99]")
+ANSWERS = {
+    "(buf(args.x->plain, 6), buf(args.x->plain), buf(args.x->plain, $three))": f"({BYTES}, {BYTES}, {BYTES[:6]})",
+    "(args.x->plain[2], args.x->plain[3], args.x->plain[$three + 2])": "(98, -1, 99)",
+    "(int8[6])args.x->plain": ROW[1],
+    r'(memcmp(args.x->plain, args.x->natural, 6), memcmp(args.x->plain, "a\x00c", 3))': "(0, -1)",
+    "(*args.x, 1)": f"({{ .plain = a, .natural = {ROW[0]}, .whole = {ROW[1]}, .full = abcdef, .real = null }}, 1)",
+    '(args.x->plain, args.x->plain == "a")': "(a, true)",
+    '(args.x->full, sizeof(args.x->full), strcap(args.x->full), args.x->full == "abcdef")': "(abcdef, 6, 6, true)",
+}
+
+
+def test_an_array_of_char_has_all_its_bytes(tmp_path: Path) -> None:
+    """Those behind a NUL where bytes are meant, and they are signed; as text it ends there, or where it is full."""
+    path = compiled(tmp_path / "program", CHARACTERS, "-O1")
+    script = " ".join(f"print({question});" for question in ANSWERS)
+    found = printed_by(f"uprobe:{path}:take {{ $three = 3 + (pid & 0); {script} }}", path).splitlines()
+    assert dict(zip(ANSWERS, found, strict=True)) == ANSWERS
+    with pytest.raises(CompileError, match="index 6 lies outside the array of 6"):
+        printed_by(f"uprobe:{path}:take {{ print(args.x->plain[6]); }}", path)

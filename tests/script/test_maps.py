@@ -57,6 +57,23 @@ def test_aggregations() -> None:
     )
 
 
+def test_extremes_may_be_the_last_number_of_64_bits() -> None:
+    """The least that is greatest and the greatest that is least, also with keys; zero() makes them 0."""
+    text = printed(
+        "BEGIN { @a = min((uint64)-1); @b = max((int64)0x8000000000000000); @c[1] = min((uint64)-1); "
+        "@d[1] = max((int64)0x8000000000000000); @e = max(-5); zero(@e); @f[1] = min(5); zero(@f); }"
+    )
+    assert text.split("\n") == [
+        "@a: 18446744073709551615",
+        "@b: -9223372036854775808",
+        "@c[1]: 18446744073709551615",
+        "@d[1]: -9223372036854775808",
+        "@e: 0",
+        "@f[1]: 0",
+        "",
+    ]
+
+
 def test_histograms_of_powers_of_two() -> None:
     """As bpftrace draws them, to the character: negative numbers, 0, 1, then powers, K and M for 2^10 and 2^20."""
     text = printed("BEGIN { @h = hist(5); @h = hist(0); @h = hist(-4); @k = hist(1000); @k = hist(1500); }")

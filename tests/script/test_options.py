@@ -37,7 +37,9 @@ def test_the_room_for_events_is_that_of_perf_rb_pages() -> None:
         for pages in ("1", "256", "1000", "262144")
     }
     assert sizes == {"1": 1 << 20, "256": 1 << 20, "1000": 1 << 22, "262144": 1 << 30}
-    with pytest.raises(CompileError, match="perf_rb_pages = 524288: give 262144 at most"):
+    with pytest.raises(
+        CompileError, match=r"perf_rb_pages, set outside the script .*: 262145 is out of range: give 0 to 262144 pages"
+    ):
         Script("BEGIN { }", settings={"perf_rb_pages": "262145"})
 
 
@@ -46,6 +48,61 @@ def test_settings_from_outside_go_first() -> None:
     text = 'config = { max_strlen = 8; print_maps_on_exit = 0 } BEGIN { @ = 1; printf("%s|", str("abcdefghij")); }'
     assert Script(text, settings={"max_strlen": "16"})._script.script.settings.max_strlen == 16
     assert Script(text, settings={"no_such": "1"})._script.script.settings.max_strlen == 8
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("max_strlen = abc", "max_strlen: expecting a number, got abc"),
+        ('max_map_keys = "64k"', "max_map_keys: expecting a number, got 64k"),
+        ("max_map_keys = 0", "max_map_keys: 0 is out of range: give 1 to 4294967295"),
+        ("max_cat_bytes = abc", "max_cat_bytes: expecting a number, got abc"),
+        ("perf_rb_pages = abc", "perf_rb_pages: expecting a number, got abc"),
+        ("log_size = abc", "log_size: expecting a number, got abc"),
+        ("print_maps_on_exit = maybe", "print_maps_on_exit: expecting true or false, or 1 or 0, got maybe"),
+        ("cpp_demangle = xx", "cpp_demangle: expecting true or false"),
+        ("show_debug_info = xx", "show_debug_info: expecting true or false"),
+        ("lazy_symbolication = xx", "lazy_symbolication: expecting true or false"),
+        (
+            "stack_mode = pref",
+            "Invalid value for stack_mode, pref (did you mean perf?): give one of bpftrace, perf, raw",
+        ),
+        ("max_strln = 200", "there is no setting max_strln (did you mean max_strlen?)"),
+        ("potato = 1", "there is no setting potato: those with an effect are max_strlen, max_map_keys"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(setting: str, message: str) -> None:
+    """At their place, with what they take; from outside with the name of the variable of the environment."""
+    with pytest.raises(CompileError) as error:
+        Script(f"config = {{ max_probes = 5; {setting} }} BEGIN {{ }}")
+    assert message in str(error.value)
+    assert str(error.value).startswith("<script>:1: ")
+    assert str(error.value).split("\n")[2].count("^") == len(setting)
+    if "there is no" in message or setting.startswith(("log", "lazy")):
+        return
+    name, value = setting.replace('"', "").split(" = ")
+    with pytest.raises(CompileError) as outer:
+        Script("BEGIN { }", settings={name: value})
+    assert f"by BPFTRACE_{name.upper()} or settings=): {message.removeprefix(f'{name}: ')}" in str(outer.value)
+
+
+def test_settings_are_written_in_several_ways() -> None:
+    """A number as a text, in hexadecimal; what is true as a number or a word; modes of missing probes in capitals."""
+    text = 'config = { max_strlen = "0x40"; print_maps_on_exit = "no"; missing_probes = WARN } BEGIN { }'
+    found = Script(text, settings={"show_debug_info": "2", "cpp_demangle": "off"})._script.script.settings
+    assert (found.max_strlen, found.missing_probes) == (64, "warn")
+    assert (found.print_maps_on_exit, found.cpp_demangle, found.show_debug_info) == (False, False, True)
+
+
+@pytest.mark.parametrize("text", ['"abcdef"', "$1", "str($1)", 'comm == "abcdef"', "str($1, 6)"])
+def test_strings_that_are_written_are_no_longer_than_max_strlen(text: str) -> None:
+    """With their NUL, if it is set: also of the command line; not a format, nor the part that is taken."""
+    with pytest.raises(CompileError, match="this string has 6 bytes, and max_strlen = 6 takes 5 and a NUL"):
+        printed(f"config = {{ max_strlen = 6 }} BEGIN {{ print({text}); }}", arguments=["abcdef"])
+    taken = 'printf("format %s %s %s\\n", "abcde", str($1, 5), str("abcdef", 2));'
+    assert (
+        printed(f"config = {{ max_strlen = 6 }} BEGIN {{ {taken} }}", arguments=["abcdef"]) == "format abcde abcde ab\n"
+    )
 
 
 def test_cat_ends_at_its_limit(tmp_path) -> None:
@@ -79,10 +136,12 @@ def test_a_header_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_the_process_of_a_command_has_a_name() -> None:
-    """`cpid`, where there is one."""
+    """`cpid`; where there is none it is 0, with a warning."""
     assert printed_by(Script("BEGIN { print(cpid); }", child=42), lambda _: None) == "42\n"
-    with pytest.raises(CompileError, match="give one by -c"):
-        Script("BEGIN { print(cpid); }").compile(FakeTarget())
+    alone = Script("BEGIN { print(cpid); print(cpid + 1); }")
+    assert printed_by(alone, lambda _: None) == "0\n1\n"
+    (warning,) = alone.remarks
+    assert warning.startswith("<script>:1:15-19: WARNING: cpid is 0: no command runs with the script, give one by -c\n")
 
 
 def test_messages_begin_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,5 +276,5 @@ def test_strings_may_be_long() -> None:
     assert printed(
         "config = { max_strlen = 9999 } BEGIN { @s = str($1); print(@s); clear(@s); }", arguments=[long]
     ) == (f"@s: {long}\n")
-    with pytest.raises(CompileError, match="max_strlen = 16385: give 1 to 16384 bytes"):
+    with pytest.raises(CompileError, match="max_strlen: 16385 is out of range: give 1 to 16384 bytes"):
         Script("config = { max_strlen = 16385 } BEGIN { }").compile(FakeTarget())

@@ -7,7 +7,7 @@ import pytest
 from pyebpf.errors import CompileError, NotFound
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
-from tests.support.scripts import printed
+from tests.support.scripts import printed, printed_by
 
 
 def remarks(text: str) -> list[str]:
@@ -30,7 +30,7 @@ def test_attach_points_that_are_missing_are_left_out() -> None:
         f"{place} Probe has no valid attach points. It is being removed which may cause issues with program behavior.",
     ]
     assert printed(alone) == "7\n"
-    with pytest.raises(CompileError, match="missing_probes = maybe: give one of error, warn, ignore"):
+    with pytest.raises(CompileError, match="Invalid value for missing_probes, maybe: give one of error, warn, ignore"):
         Script("config = { missing_probes = maybe } BEGIN { }")
 
 
@@ -76,6 +76,17 @@ def test_a_map_that_nothing_uses() -> None:
     """Its declaration is marked."""
     text = "let @a = percpuhash(1); let @b = hash(1); BEGIN { @b[1] = 1; }"
     assert remarks(text) == [f"<script>:1:1-24: WARNING: Unused map: @a\n{text}\n{'~' * 23}"]
+
+
+def test_a_map_that_is_read_and_never_assigned() -> None:
+    """It is 0, with a warning; one that is assigned of it has a type by that."""
+    script = Script("BEGIN { @a[1] = @b; print(@a[1]); print(@b + 1); @c[@d[2]] = 1; @e = @f; @f = @e; }")
+    assert printed_by(script) == "0\n1\n@a[1]: 0\n@c[0]: 1\n@e: 0\n@f: 0\n"
+    assert [each.partition("WARNING: ")[2].split("\n")[0] for each in script.remarks] == [
+        "@b is never assigned: it is 0",
+        "@d is never assigned: it is 0",
+        "@f is never assigned: it is 0",
+    ]
 
 
 def test_statements_that_nothing_comes_to() -> None:

@@ -164,5 +164,9 @@ def test_a_large_struct_is_not_kept_whole() -> None:
     members = " ".join([f"uint64 m{number};" for number in range(49)])
     text = f"struct big {{ {members} }}; {OPEN} {{ $b = *(struct big *)args.filename; print($b.m1); }}"
     assert at_memory(pack("<49Q", *range(49)), text) == "1\n"
-    with pytest.raises(CompileError, match="a struct big in user memory is not kept whole: write the members"):
-        Script(text.replace("print($b.m1)", "print(*(struct big *)args.filename)")).compile(FakeTarget())
+    whole = text.replace("print($b.m1)", "print(*(struct big *)args.filename)")
+    message = "a struct big in user memory is not kept whole: write the members that you mean"
+    with pytest.raises(CompileError, match=rf"{message} \(it has more than 48 values\)"):
+        Script(whole).compile(FakeTarget())
+    with pytest.raises(CompileError, match=rf"{message} \(its member p is a struct pair\[2\]\)"):
+        Script("struct pair { int a; };" + whole.replace(members, "int n; struct pair p[2];")).compile(FakeTarget())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.support.scripts import printed, printed_by
 
@@ -27,6 +28,9 @@ def value(expression: str, before: str = "") -> str:
         ("-7 / 2", "-3"),
         ("-7 % 3", "-1"),
         ("1 << 40", "1099511627776"),
+        ("(1 << 63, 9223372036854775807 + 1, -(-0x8000000000000000))", f"({1 << 63}, {1 << 63}, {1 << 63})"),
+        ("((uint64)18446744073709551615 + 1, 1 << 62 << 3, -8 >> 1, -1 << 3)", "(0, 0, -4, -8)"),
+        ("(-9223372036854775808, -0x8000000000000000 < 0)", "(-9223372036854775808, true)"),
         ("5 - 6", "-1"),
         ("0x10 | 3", "19"),
         ("6 ^ 3", "5"),
@@ -46,6 +50,12 @@ def value(expression: str, before: str = "") -> str:
         ("(1, 2).1", "2"),
         ("ntop(0x0100007f)", "127.0.0.1"),
         ('strlen("four")', "4"),
+        ('("a" < "b", "b" < "ab", "b" >= "b", "\xe9" > "z", "a" + "b")', "(true, false, true, true, ab)"),
+        (r'buf("a\x00b", 3)', r"a\x00b"),
+        (r'buf("a\x00bcdefgh\xff", 12)', r"a\x00bcdefgh\xff\x00\x00"),
+        (r'memcmp("a\x00b", "a\x00c", 3)', "-1"),
+        (r'(int8[4])"a\x00b"', "[97,0,98,0]"),
+        (r'("a\x00b"[2], "\xff"[0], "a\x00b")', "(98, -1, a)"),
     ],
 )
 def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> None:
@@ -78,7 +88,12 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
         ("$i = 0; unroll(3) { $i += 2; }", "$i", "6"),
         ("$x = 1 == 2;", "$x", "false"),
         ("$x = -8;", "$x >> 1", "-4"),
+        (r'$x = "\xff"; $i = 0;', "($x[0], $x[$i])", "(-1, -1)"),
         ("let $x = 3;", "$x", "3"),
+        ('if (1) { let $x = 1; } $x = "a";', "$x", "a"),
+        ('if (1) { let $x; $x = 1; } if (1) { $x = "a"; }', "$x", "a"),
+        ('for ($x : 0..2) { let $y = $x; } $x = "a"; $y = "b";', "($x, $y)", "(a, b)"),
+        ('for ($x : 0..2) { } @m[1, "a"] = 1; for ($x : @m) { $y = $x; } clear(@m);', "$y.0.1", "a"),
     ],
 )
 def test_variables_hold_values(before: str, expression: str, text: str) -> None:
@@ -116,6 +131,16 @@ def test_arguments_are_numbers_or_texts() -> None:
     """`$1` is a number if it reads as one, `str($1)` always text; `$#` counts them, a missing one is 0."""
     script = 'BEGIN { printf("%d %s %s %d %d", $1, str($2), str($1), $#, $3); }'
     assert printed(script, arguments=["42", "word"]) == "42 word 42 2 0"
+
+
+def test_the_least_number_of_64_bits() -> None:
+    """It is written with its sign, in maps and on the command line, too; what is less is refused, or text there."""
+    least = "-9223372036854775808"
+    script = f"BEGIN {{ @a = {least}; @b = max({least}); print(($1, $1 == {least}, $2)); }}"
+    text = printed(script, arguments=[least, "-9223372036854775809"])
+    assert text == f"({least}, true, -9223372036854775809)\n@a: {least}\n@b: {least}\n"
+    with pytest.raises(CompileError, match="-9223372036854775809 is less than -9223372036854775808, the least number"):
+        printed("BEGIN { print(-9223372036854775809); }")
 
 
 def test_a_command_is_run_where_that_is_allowed() -> None:

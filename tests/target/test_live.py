@@ -144,6 +144,12 @@ def test_paths_inside_one_struct(kernel):
         kernel.has_field("struct queue", "disk..name")
 
 
+def test_the_enum_of_an_enumerator(kernel):
+    """Its name, with those of the kernel alone."""
+    assert kernel.enum_of("BUSY") == "state"
+    assert kernel.enum_of("NVME_LIVE") == kernel.enum_of("BUSSY") == ""
+
+
 def test_enumerators_of_any_enum_or_one(kernel):
     assert (
         kernel.enumerator("BUSY") == kernel.enumerator("BUSY", "state") == kernel.enumerator("BUSY", "enum state") == 5

@@ -33,6 +33,7 @@ def ask_everything(target):
         lambda: target.has_field("struct queue", "nothing"),
         lambda: target.struct_member("struct queue", "counts[0][1]"),
         lambda: target.enumerator("BUSY"),
+        lambda: target.enum_of("BUSY"),
         lambda: target.enumerator("NVME_LIVE", "nvme_state"),
         lambda: target.enumerator("NOTHING"),
         lambda: target.function("submit"),

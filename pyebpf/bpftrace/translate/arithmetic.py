@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import operator as operators
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.translate.values import Integer, Reference, Text
+from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Text, literal_text
 from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.conditions import Always, Compare, Test, negate
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -14,6 +14,9 @@ from pyebpf.types import S64, U64, CharFactory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyebpf.bpftrace import ast
+    from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Value
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
 
@@ -39,7 +42,7 @@ RELATIONS = {
     ">=": (Relation.SGE, Relation.UGE),
 }
 
-_HOLDS: dict[str, Callable[[int, int], bool]] = {
+_HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "==": operators.eq,
     "!=": operators.ne,
     "<": operators.lt,
@@ -148,6 +151,20 @@ def compare_texts(p: ProgramBuilder, operator: str, left: Text, right: Text) -> 
     else:
         same = kept.compare(p, "==", right.kept(p))
     return same if operator == "==" else negate(same)
+
+
+def of_texts(s: Scope, operator: str, left: Text, right: Text, node: ast.Node) -> Value:
+    """`left operator right` of two strings: those that are known have an order, and are joined by `+`."""
+    if operator in ("==", "!="):
+        return Condition(compare_texts(s.p, operator, left, right))
+    one, other = left.source, right.source
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        if operator == "+":
+            return literal_text(one + other)
+        if operator in RELATIONS:
+            return Condition(Always(_HOLDS[operator](one, other)))
+    instead = "str_concat() joins them" if operator == "+" else "== and != compare them, and strncmp()"
+    raise s.error(f"strings that a probe reads have no {operator}: {instead}", node)
 
 
 def begins_with(p: ProgramBuilder, text: Text, prefix: bytes) -> Test:

@@ -128,7 +128,7 @@ def as_array(s: Scope, value: Value, element_: ValueType, length: int | None, no
     if row is not None:
         given = row.type.storage.size
     elif isinstance(value, Text):
-        given = value.size
+        given = value.room
     elif isinstance(value, Integer):
         literal = value.literal is not None and value.type.size == U64.size
         given = length * size if literal and length is not None and length * size <= U64.size else value.type.size
@@ -142,7 +142,7 @@ def as_array(s: Scope, value: Value, element_: ValueType, length: int | None, no
         return Row(type_, row.lvalue)
     made = _room(s, type_, node)
     if isinstance(value, Text):
-        copy(p, *made.lvalue.address(p), *value.kept(p).lvalue.address(p), given)
+        value.copy_bytes(p, *made.lvalue.address(p), given)
     else:
         assert isinstance(value, Integer)
         # Of a number of 3 bytes, and the like, all are written: the slot has room, and nobody reads what is behind it.

@@ -257,6 +257,8 @@ def _watchpoint(module: Any, source: Source, point: AttachPoint, pid: int | None
     access = _MODES.get(point.mode)
     if access is None:
         raise source.error(f"{point.text}: the processor watches for w, rw or x, not for {point.mode}", point)
+    if not point.address:
+        raise source.error(f"{point.text}: nothing is at the address 0, give that of a variable", point)
     try:
         return module.breakpoint(point.address, point.length, access, pid=-1 if pid is None else pid)
     except InvalidValue:

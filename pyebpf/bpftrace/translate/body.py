@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.attach.iterators import IteratorProgramContext
 from pyebpf.attach.usdt import POSITIONS
 from pyebpf.bpftrace.ast import Identifier, nodes
 from pyebpf.bpftrace.translate.inference import Variables
@@ -108,6 +109,9 @@ class ProbeBody(Body):
         p.keeps_byte_order = True
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
+        if isinstance(p.program_context, IteratorProgramContext):
+            with p.b.if_(p.program_context.end(p)):
+                scope.leave()
         if self.exits:  # and may run again before user space has heard of that
             with p.b.if_(Compare(Relation.NE, p.b.load(exited(p), 0, 8), p.b.const(0))):
                 scope.leave()

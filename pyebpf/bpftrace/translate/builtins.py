@@ -325,8 +325,8 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
 
 def _cpid(s: Scope, node: ast.Identifier) -> Value:
     if s.script.child is None:
-        raise s.error("cpid is the process of a command that runs with the script: give one by -c", node)
-    return constant(s.p, s.script.child)
+        s.script.concerns.setdefault("cpid is 0: no command runs with the script, give one by -c", node)
+    return constant(s.p, s.script.child or 0)
 
 
 def _user_mode(s: Scope, node: ast.Identifier) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.ast.expressions import OWN
 from pyebpf.bpftrace.translate import (
     addresses,
     arithmetic,
@@ -17,6 +18,7 @@ from pyebpf.bpftrace.translate import (
     names,
     type_names,
 )
+from pyebpf.bpftrace.translate.folding import folded
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -109,6 +111,8 @@ def known_format(s: Scope, node: ast.Expression) -> str:
 
 def known_text(s: Scope, node: ast.Expression) -> str:
     """A text that is known when the script is compiled."""
+    if isinstance(node, ast.String):  # which is never kept, and may be longer than strings are
+        return node.value.partition(b"\0")[0].decode("utf-8", "surrogateescape")
     found = evaluate(s, node)
     if not isinstance(found, Text) or not isinstance(found.source, bytes):
         raise s.error("give a text in quotes", node)
@@ -124,7 +128,9 @@ def _variable(s: Scope, node: ast.Variable) -> Value:
     if s.storage.type_of(node.name) is None:
         if node.name in s.let:
             s.untyped.add(node.name)
-        s.unknown = s.unknown or s.error(f"${node.written} is read before anything is assigned to it", node)
+        ended = any(each.startswith(f"{node.name}{OWN}") for each in s.variables.types)
+        why = ": it ended with the block, or the loop, that has it" if ended else ""
+        s.unknown = s.unknown or s.error(f"${node.written} is read before anything is assigned to it{why}", node)
         return Unknown(s.p)
     return s.storage.read(node.name)
 
@@ -133,6 +139,8 @@ def _unary(s: Scope, node: ast.Unary) -> Value:
     p = s.p
     if node.operator == "!":
         return Condition(negate(condition(s, node.value)))
+    if (known := folded(s, node)) is not None:
+        return constant(p, known)
     value = evaluate(s, node.value)
     if node.operator == "*":
         return dereferenced(s, value, node)
@@ -190,6 +198,8 @@ def wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
 def _binary(s: Scope, node: ast.Binary) -> Value:
     if node.operator in ("&&", "||"):
         return _both_or_either(s, node)
+    if (known := folded(s, node)) is not None:
+        return constant(s.p, known)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
     if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
         return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
@@ -202,10 +212,12 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if isinstance(left, Text) or isinstance(right, Text):
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return Unknown(p)
-        if not isinstance(left, Text) or not isinstance(right, Text) or operator not in ("==", "!="):
+        if not isinstance(left, Text) or not isinstance(right, Text):
             other = right if isinstance(left, Text) else left
-            raise s.error(f"a string and {other.type.name}: strings are compared with strings, by == and !=", node)
-        return Condition(arithmetic.compare_texts(p, operator, left, right))
+            raise s.error(
+                f"{operator} of a string and {other.type.name}: write both as one type, str(…) of a pointer", node
+            )
+        return arithmetic.of_texts(s, operator, left, right, node)
     if isinstance(left, Row | Embedded | Elements):
         one_row, other_row = arrays.row_of(s, left, node), arrays.row_of(s, right, node)
         if one_row is not None and other_row is not None:
@@ -329,7 +341,8 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
         if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
             copy = members.copied(s, value, node)
             if copy is None and not large:
-                raise s.error(f"{value.entity.describe()} is not kept whole: write the members that you mean", node)
+                what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
+                raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
             return copy or Reference(value.address(s.p), value.entity.type, value.entity.space)
         raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value
@@ -407,10 +420,6 @@ def _cast(s: Scope, node: ast.Cast) -> Value:
     return casts.cast(s, value, node)
 
 
-def _sizeof(s: Scope, node: ast.SizeOf) -> Value:
-    return constant(s.p, type_names.size_of(s, node.operand))
-
-
 # -- calls, blocks -----------------------------------------------------------------------------------------------------
 
 
@@ -476,7 +485,7 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.FieldAccess: members.field,
     ast.Index: _index,
     ast.Cast: _cast,
-    ast.SizeOf: _sizeof,
+    ast.SizeOf: lambda s, node: constant(s.p, type_names.size_of(s, node.operand)),
     ast.OffsetOf: members.offset_of,
     ast.Call: _call,
     ast.Block: _block,

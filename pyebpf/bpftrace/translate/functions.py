@@ -26,12 +26,13 @@ from pyebpf.bpftrace.translate.expressions import (
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.searches import SEARCHES, differ
+from pyebpf.bpftrace.translate.stacks import stack_length
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
 from pyebpf.bpftrace.translate.trusted import OBJECTS
 from pyebpf.bpftrace.translate.user_memory import USER_MEMORY
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
-from pyebpf.bpftrace.value_types import KernelSymbol, String, Timestamp, ValueType
+from pyebpf.bpftrace.value_types import KernelStack, KernelSymbol, String, Timestamp, UserStack, ValueType
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import closest
@@ -289,6 +290,8 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
         return Unknown(s.p)
     if not isinstance(one, Text) or not isinstance(other, Text):
         raise s.error("strncmp() takes two strings", node)
+    if count < 0:
+        raise s.error(f"strncmp(…, {count}): give the number of bytes to compare, 0 or more", third)
     if isinstance(one.source, bytes):
         one, other = other, one
     if not isinstance(other.source, bytes):
@@ -320,15 +323,18 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
 
 
 def _sized(s: Scope, node: ast.Call) -> Value:
-    """`len(@map)`, `len(text)`."""
+    """`len(@map)`, `len(stack)`, `len(text)`."""
     (first,) = arguments(s, node, 1, 1)
     if isinstance(first, ast.Map) and node.name == "len":
         return maps.length(s, first)
     value = evaluate(s, first)
     if isinstance(value, Unknown):
         return value
+    if isinstance(value.type, KernelStack | UserStack) and node.name == "len":
+        return stack_length(s, value)
     if not isinstance(value.type, String) or not isinstance(value, Text):
-        raise s.error(f"{node.name}() of {value.type.name} is not supported yet", first)
+        takes = "a map with keys, a stack or a string" if node.name == "len" else "a string"
+        raise s.error(f"{node.name}() takes {takes}, and this is {value.type.name}", first)
     found: Any = len(value.source) if isinstance(value.source, bytes) else value.kept(s.p).length(s.p)
     return constant(s.p, found) if isinstance(found, int) else Integer(found.value, signed=False)
 

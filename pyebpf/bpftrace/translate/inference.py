@@ -12,7 +12,7 @@ from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
-from pyebpf.bpftrace.value_types import Aggregate, ValueType
+from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.uapi.bpf import MapType
 
@@ -88,6 +88,9 @@ class Maps:
         self._tables: dict[str, tuple[object, AnyTable]] = {}
         #: The first place where a map is read of which no assignment tells the type.
         self.unknown: tuple[str, Node] | None = None
+        #: Where maps are read as values, by name, and those of them that nothing is assigned to.
+        self._reads: dict[str, Map] = {}
+        self.assumed: dict[str, Map] = {}
         for each in declarations:
             kind = KINDS.get(each.kind)
             if kind is None:
@@ -139,6 +142,23 @@ class Maps:
         facts = self._facts.setdefault(node.name, MapFacts(node, size=self._size))
         if not facts.loses:
             facts.loses = self.changed = True
+
+    def note_read(self, node: Map) -> None:
+        """Note that a map is read as a value."""
+        self._reads.setdefault(node.name, node)
+
+    def assume_number(self) -> bool:
+        """Take the first map that is read and never assigned for one of numbers, all 0; whether there is such a map.
+
+        Others may have their type of it.
+        """
+        for name, node in self._reads.items():
+            facts = self._facts.get(name)
+            if facts is not None and facts.value is None and (facts.key is not None or not facts.keyed):
+                self.note_value(node, Number())
+                self.assumed[name] = node
+                return True
+        return False
 
     def value_type(self, node: Map) -> ValueType | None:
         """The type of a map's values; None if nothing tells it yet."""

@@ -77,6 +77,7 @@ def read(s: Scope, node: Target) -> Value:
     from pyebpf.bpftrace.translate.checks import warn
 
     key = key_of(s, node)
+    s.script.maps.note_read(map_of(node))
     table = s.script.maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)
@@ -127,7 +128,7 @@ def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) 
         return arithmetic.binary(p, "/", Integer(total, signed=type_.signed), Integer(count, signed=False))
     extreme = table.type
     assert isinstance(extreme, Extreme)
-    return Integer(extreme.decoded(p, cells[0]), signed=type_.signed)
+    return Integer(extreme.decoded(p, cells), signed=type_.signed)
 
 
 def _combined(s: Scope, table: Gathered, key: Value | None) -> list[ir.Value]:

@@ -17,14 +17,17 @@ from pyebpf.bpftrace.translate.values import (
     Group,
     Integer,
     Reference,
+    Special,
     Unknown,
     constant,
     target_of,
 )
-from pyebpf.bpftrace.value_types import Record
+from pyebpf.bpftrace.value_types import Record, Unread
+from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, integer_type, value_at
 from pyebpf.builder.values.memory import Space
 from pyebpf.errors import NotFound, closest_or_all
+from pyebpf.types import U8
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,8 +101,24 @@ def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
     type_ = value.entity.type
     if not 0 < _count(s, type_, {}) <= MAX_MEMBERS:
         return None
-    names = list(_parts(s, type_))
-    return Group([kept(s, _member(s, value, name, node), node) for name in names], names)
+    parts = _parts(s, type_)
+    unread = Special(Unread(), Int(s.p.b.const(0), U8))
+    members = [
+        unread if part.kind == "float" else kept(s, _member(s, value, name, node), node) for name, part in parts.items()
+    ]
+    return Group(members, list(parts))
+
+
+def why_not_copied(s: Scope, type_: KernelType) -> str:
+    """The reason for which a struct is not copied: its first member that is not, or that there are too many."""
+    try:
+        parts = _parts(s, type_)
+    except NotFound:
+        return "it has members without names"
+    for name, part in parts.items():
+        if _count(s, part, {}) > MAX_MEMBERS:
+            return f"its member {name} is a {part.c_name}"
+    return f"it has more than {MAX_MEMBERS} values" if parts else "it has no members"
 
 
 def _parts(s: Scope, type_: KernelType) -> Mapping[str, KernelType]:
@@ -126,7 +145,7 @@ def _count(s: Scope, type_: KernelType, known: dict[str, int]) -> int:
         inner = type_.element
         is_kept = inner is not None and (inner.character or arrays.element_type(inner, Space.KERNEL) is not None)
         return 1 if is_kept and 0 < type_.size <= MAX_BYTES else MAX_MEMBERS + 1
-    is_value = type_.kind == "pointer" or integer_type(type_) is not None
+    is_value = type_.kind in ("pointer", "float") or integer_type(type_) is not None
     return 1 if is_value else MAX_MEMBERS + 1
 
 

@@ -10,11 +10,12 @@ from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotFound
+from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
-    from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.translate.values import Text, Value
 
 
 def integer(s: Scope, node: ast.Integer) -> Value:
@@ -22,9 +23,17 @@ def integer(s: Scope, node: ast.Integer) -> Value:
     return constant(s.p, node.value)
 
 
-def string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signature
+def string(s: Scope, node: ast.String) -> Value:
     """A text in quotes."""
-    return literal_text(node.value)
+    return bounded_text(s, node.value, node)
+
+
+def bounded_text(s: Scope, data: bytes, node: ast.Node) -> Text:
+    """A text that the script or the command line has, if it is no longer than the setting max_strlen lets it be."""
+    most = s.script.longest_literal
+    if most is not None and len(data) >= most:
+        raise s.error(f"this string has {len(data)} bytes, and max_strlen = {most} takes {most - 1} and a NUL", node)
+    return literal_text(data)
 
 
 def boolean(s: Scope, node: ast.Boolean) -> Value:  # noqa: ARG001 - one signature
@@ -41,7 +50,7 @@ def parameter(s: Scope, node: ast.PositionalParameter) -> Value:
         return constant(s.p, 0)
     text = given[node.number - 1]
     value = as_number(text)
-    return literal_text(text.encode("utf-8", "surrogateescape")) if value is None else constant(s.p, value)
+    return bounded_text(s, text.encode("utf-8", "surrogateescape"), node) if value is None else constant(s.p, value)
 
 
 def as_number(text: str) -> int | None:
@@ -51,7 +60,8 @@ def as_number(text: str) -> int | None:
         value = literals.integer(digits)
     except literals.LiteralError:
         return None
-    return -value if digits != text else value
+    value = -value if digits != text else value
+    return value if value >= S64.minimum else None
 
 
 def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # noqa: ARG001 - one signature
@@ -91,14 +101,18 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
 
 def _enumerator(s: Scope, name: str) -> Integer:
     """A constant of the kernel's enums. Raises NotFound."""
-    found = constant(s.p, s.p.target.enumerator(name))
-    found.type = replace(found.type, least=8)  # as bpftrace has those of BTF
+    target = s.p.target
+    found = constant(s.p, target.enumerator(name))
+    found.type = replace(found.type, least=8, enum=target.enum_of(name))  # the size is that of bpftrace's
     return found
 
 
 def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
     try:
-        return constant(s.p, int(text.strip().rstrip("uUlL") or "1", 0))
+        value = int(text.strip().rstrip("uUlL") or "1", 0)
+        if not S64.minimum <= value <= U64.maximum:
+            raise s.error(f"#define {node.name} {text}: this number has more than 64 bits", node)
+        return constant(s.p, value)
     except ValueError:
         if len(text) > 1 and text[0] == text[-1] == '"':
             return literal_text(text[1:-1].encode())

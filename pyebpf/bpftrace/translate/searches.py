@@ -106,7 +106,7 @@ def _capacity(s: Scope, node: ast.Call) -> Value:
     """`strcap(text)`: bytes that a string has room for, its NUL among them."""
     (first,) = _arguments(s, node, 1)
     value = text(s, first, node.name)
-    return value if isinstance(value, Unknown) else constant(s.p, value.size)
+    return value if isinstance(value, Unknown) else constant(s.p, value.room)
 
 
 def _default_length(s: Scope, node: ast.Call) -> Value:
@@ -175,7 +175,7 @@ def _compare(s: Scope, node: ast.Call) -> Value:
     one, other, count = kept(s, evaluate(s, first), first), kept(s, evaluate(s, second), second), known_number(s, third)
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return Unknown(s.p)
-    room = min(natural(one.type).size, natural(other.type).size)
+    room = min(_bytes_of(one), _bytes_of(other))
     if not 1 <= count <= room:
         raise s.error(f"memcmp() of {count} bytes: give 1 to {room}, as both have", third)
     if count > MAX_BYTES:
@@ -193,12 +193,19 @@ def _compare(s: Scope, node: ast.Call) -> Value:
     return Integer(b.read_final(answer), signed=True)
 
 
+def _bytes_of(value: Value) -> int:
+    return value.room if isinstance(value, Text) else natural(value.type).size
+
+
 def in_memory(s: Scope, value: Value) -> ir.Value:
     """The address of a copy of a value, as C lays it out."""
     p, type_ = s.p, natural(value.type)
-    slot = p.b.slot(-(-type_.size // 8) * 8, name="copy")
+    slot = p.b.slot(-(-_bytes_of(value) // 8) * 8, name="copy")
     zero(p, p.b.slot_address(slot), 0, slot.size)
-    p.store_value(p.b.slot_address(slot), 0, type_, value.operand(p))
+    if isinstance(value, Text):
+        value.copy_bytes(p, p.b.slot_address(slot), 0, value.room)
+    else:
+        p.store_value(p.b.slot_address(slot), 0, type_, value.operand(p))
     return p.b.slot_address(slot)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate.values import Special
+from pyebpf.bpftrace.translate.values import Integer, Special
 from pyebpf.bpftrace.value_types import KernelStack, UserStack
 from pyebpf.builder.intrinsics import stacks, task
 
@@ -44,3 +44,11 @@ def stack(s: Scope, name: str, arguments: Sequence[ast.Expression]) -> Value:
     if name == "kstack":
         return Special(KernelStack(limit, mode), number)
     return Special(UserStack(limit, mode), (number, task.process_number(p)))
+
+
+def stack_length(s: Scope, value: Value) -> Value:
+    """`len(stack)`: the number of its frames."""
+    number: Any = value.operand(s.p)
+    if isinstance(value.type, UserStack):
+        number = number[0] if isinstance(number, tuple) else number.item(s.p, 0)
+    return Integer(stacks.frame_count(s.p, number.value).value, signed=False)

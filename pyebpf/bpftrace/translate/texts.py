@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arrays, searches
+from pyebpf.bpftrace.translate import arrays, names, searches
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
 from pyebpf.bpftrace.translate.values import (
     Condition,
@@ -18,13 +18,16 @@ from pyebpf.bpftrace.translate.values import (
     Text,
     Unknown,
     Value,
+    constant,
+    literal_text,
 )
 from pyebpf.bpftrace.value_types import AF_INET, AF_INET6, Buffer, Inet
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import Array
-from pyebpf.builder.values.kernel_objects import KernelArray
+from pyebpf.builder.values.kernel_numbers import as_number
+from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
-from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string
+from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
 
@@ -64,12 +67,13 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
         moved = evaluate(s, first)
         if isinstance(moved, Text):  # `str($1 + 1)`, an argument of the command line without its beginning
             return moved
-    if isinstance(first, ast.PositionalParameter):
-        from pyebpf.bpftrace.translate.values import literal_text
-
-        given = s.script.arguments
-        text = given[first.number - 1] if first.number <= len(given) else ""
-        return literal_text(text.encode("utf-8", "surrogateescape"))
+    written = _written(s, first)
+    if written is not None:
+        length = number(s, node.arguments[1]) if len(node.arguments) == 2 else None
+        if length is None or length.literal is not None:
+            known = None if length is None else max(length.literal or 0, 0)
+            return names.bounded_text(s, written[:known], node)
+        return _cut(s, names.bounded_text(s, written, node), length.value, node, space)
     value = evaluate(s, first)
     most = s.script.settings.max_strlen
     size = most
@@ -91,12 +95,18 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
     return text_at(s, address.value, space or space_of(s, value), size)
 
 
+def _written(s: Scope, node: ast.Expression) -> bytes | None:
+    """A text of the script or of the command line; None of anything else."""
+    if isinstance(node, ast.PositionalParameter):
+        given = s.script.arguments
+        return given[node.number - 1].encode("utf-8", "surrogateescape") if node.number <= len(given) else b""
+    return node.value if isinstance(node, ast.String) else None
+
+
 def _shortened(text: Text, length: int) -> Text:
     """`str(text, length)`, as bpftrace has it: of a literal so many bytes, of others one less, for the NUL."""
     source = text.source
     if isinstance(source, bytes):
-        from pyebpf.bpftrace.translate.values import literal_text
-
         return literal_text(source[: max(length, 0)])
     size = min(max(length, 1), text.size)
     if isinstance(source, StringSource):
@@ -149,13 +159,14 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     if isinstance(value, Unknown):
         return value
     p, most = s.p, s.script.settings.max_strlen
-    if isinstance(value, Text):
+    if isinstance(value, Text) and not isinstance(value.source, CharacterArray):
         return _bytes_of(s, value, node)
     if len(node.arguments) == 2:
         length = number(s, node.arguments[1])
+    elif isinstance(value, Text):
+        assert isinstance(value.source, CharacterArray)
+        length = constant(p, value.source.array_length or most)
     elif isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
-        from pyebpf.bpftrace.translate.values import constant
-
         length = constant(p, (value.entity.array_length or 0) * value.entity.element.size)
     else:
         raise s.error("buf() of an address takes a length: buf(pointer, 16)", node)
@@ -163,7 +174,12 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     size = min(length.literal, most) if length.literal is not None else most
     if size < 1:
         raise s.error("buf() takes a length above 0", node)
-    address = value.address(p) if isinstance(value, Embedded) else as_integer(s, value, node).value
+    space = space_of(s, value)
+    if isinstance(value, Text):
+        assert isinstance(value.source, CharacterArray)
+        address, space = value.source.place(p), value.source.space
+    else:
+        address = value.address(p) if isinstance(value, Embedded) else as_integer(s, value, node).value
     type_ = Buffer(size)
     storage = type_.storage
     slot = b.slot(-(-storage.size // 8) * 8, name="buf")
@@ -177,7 +193,7 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     found = b.read_final(count)
     b.assume_bounds(found, 0, size)
     b.store(place, 0, found, 4)
-    probe_read(p, space_of(s, value), b.slot_address(slot, 4), size, address)
+    probe_read(p, space, b.slot_address(slot, 4), size, address)
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), storage))
 
 
@@ -186,7 +202,7 @@ def _bytes_of(s: Scope, value: Text, node: ast.Call) -> Value:
     from pyebpf.bpftrace.translate.expressions import known_number
 
     p, b = s.p, s.p.b
-    wanted = known_number(s, node.arguments[1]) if len(node.arguments) == 2 else value.size
+    wanted = known_number(s, node.arguments[1]) if len(node.arguments) == 2 else value.room
     if wanted < 1:
         raise s.error("buf() takes a length above 0", node)
     type_ = Buffer(wanted)
@@ -194,7 +210,7 @@ def _bytes_of(s: Scope, value: Text, node: ast.Call) -> Value:
     place = b.slot_address(slot)
     zero(p, place, 0, slot.size)
     b.store(place, 0, b.const(wanted), 4)
-    copy(p, place, 4, *value.kept(p).lvalue.address(p), min(wanted, value.size))
+    value.copy_bytes(p, place, 4, wanted)
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), type_.storage))
 
 
@@ -267,15 +283,24 @@ def character(s: Scope, value: Text, index: Integer, node: ast.Node) -> Value:
     from pyebpf.bpftrace.translate.expressions import wrapped
 
     p, b = s.p, s.p.b
+    source = value.source
+    if isinstance(source, CharacterArray):
+        if index.literal is not None and source.array_length and not 0 <= index.literal < source.array_length:
+            raise s.error(f"index {index.literal} lies outside the array of {source.array_length}", node)
+        place = b.binary(Op.ADD, as_number(p, source.place(p)), index.value)
+        return Integer(probe_read_value(p, source.space, place, 0, 1, signed=True), signed=True, size=1)
+    if isinstance(source, bytes) and index.literal is not None and 0 <= index.literal < len(value.data):
+        return constant(p, int.from_bytes(value.data[index.literal :][:1], signed=True))
     kept_text = value.kept(p)
     if index.literal is not None:
-        return wrapped(s, kept_text.item(p, index.literal), node)
+        item = as_integer(s, wrapped(s, kept_text.item(p, index.literal), node), node)
+        return Integer(b.emit(Op.SEXT, item.value, size=1), signed=True, size=1)
     address, offset = kept_text.lvalue.address(p)
     found = b.variable(hint="character")
     b.write(found, b.const(0))
     with b.if_(Compare(Relation.ULT, index.value, b.const(value.size))):
         place = b.binary(Op.ADD, b.emit(Op.REFINE, index.value), b.const(offset))
-        b.write(found, b.load(b.emit(Op.OFFSET, address, place), 0, 1))
+        b.write(found, b.load(b.emit(Op.OFFSET, address, place), 0, 1, signed=True))
     return Integer(b.read_final(found), signed=True, size=1)
 
 

@@ -103,6 +103,7 @@ MAX_LENGTH = 1024
 def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
     """Bytes of a type, or of an expression's value."""
     from pyebpf.bpftrace.translate import casts
+    from pyebpf.bpftrace.translate.values import Text
 
     node = _typedef(s, node)
     if isinstance(node, ast.TypeOf):
@@ -117,7 +118,8 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
             target = pointer.target if isinstance(pointer, Address) and pointer.held is None else None
             if target is not None:
                 return 1 if isinstance(target, CharFactory) else target.size
-        return _layout(asked(s, node).type)[0]
+        found = asked(s, node)
+        return found.room if isinstance(found, Text) else _layout(found.type)[0]
     type_ = value_type(s, node)
     assert type_ is not None  # it is named
     return _layout(type_)[0]

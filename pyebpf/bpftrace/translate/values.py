@@ -7,6 +7,7 @@ read, or cut when it is cast.
 
 from __future__ import annotations
 
+from sys import byteorder
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.value_types import (
@@ -23,8 +24,9 @@ from pyebpf.bpftrace.value_types import (
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import KernelArray, KernelReference, plain_integer
-from pyebpf.builder.values.lvalue import Lvalue
+from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray, KernelReference, plain_integer
+from pyebpf.builder.values.lvalue import Lvalue, copy, moved
+from pyebpf.builder.values.memory import probe_read
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
 from pyebpf.compiler.ir import Condition as Relation
@@ -116,14 +118,23 @@ class Condition(Value):
 class Text(Value):
     """A string: a literal, one that is still to be read, or one that stands in memory."""
 
-    def __init__(self, source: bytes | BuilderString | StringSource, size: int) -> None:
+    def __init__(self, source: bytes | BuilderString | StringSource, size: int, data: bytes = b"") -> None:
         self.source = source
         self.type: String = String(size)
+        #: The bytes of a literal, with what stands behind a NUL.
+        self.data = data
 
     @property
     def size(self) -> int:
         """Bytes that it takes at most, with its NUL."""
         return self.type.size
+
+    @property
+    def room(self) -> int:
+        """Bytes that it has: of an array all, of a literal those behind a NUL, too."""
+        if isinstance(self.source, CharacterArray) and self.source.array_length:
+            return self.source.array_length
+        return max(self.size, len(self.data) + 1)
 
     def operand(self, p: ProgramBuilder) -> object:  # noqa: ARG002 - the interface's
         return self.source.decode("utf-8", "surrogateescape") if isinstance(self.source, bytes) else self.source
@@ -138,6 +149,24 @@ class Text(Value):
         found = local_string(p, source)
         assert found is not None
         return found
+
+    def copy_bytes(self, p: ProgramBuilder, address: ir.Value, offset: int, count: int) -> None:
+        """Copy so many bytes to zeroed memory: those behind a NUL, too, where there are such."""
+        source = self.source
+        if isinstance(source, bytes):
+            data = (self.data or source)[:count] or b"\0"
+            slot = p.b.slot(-(-len(data) // 8) * 8, name="literal")
+            for at in range(0, len(data), 8):
+                word = int.from_bytes(data[at : at + 8].ljust(8, b"\0"), byteorder, signed=True)
+                p.b.store(p.b.slot_address(slot), at, p.b.const(word), 8)
+            copy(p, address, offset, p.b.slot_address(slot), 0, len(data))
+        elif isinstance(source, CharacterArray):
+            probe_read(p, source.space, moved(p, address, offset), count, source.place(p))
+        elif isinstance(source, BuilderString):
+            source.check(p)
+            copy(p, address, offset, *source.lvalue.address(p), min(count, self.size))
+        else:
+            copy(p, address, offset, *self.kept(p).lvalue.address(p), min(count, self.size))
 
     def truth(self, p: ProgramBuilder) -> Test:
         kept = self.kept(p)
@@ -236,8 +265,8 @@ def constant(p: ProgramBuilder, literal: int) -> Integer:
 
 def literal_text(data: bytes) -> Text:
     """A text that is known, up to its first NUL."""
-    data = data.partition(b"\0")[0]
-    return Text(data, len(data) + 1)
+    text = data.partition(b"\0")[0]
+    return Text(text, len(text) + 1, data)
 
 
 def of_int(found: Int) -> Integer:
@@ -276,6 +305,9 @@ def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None
     if isinstance(entity, Pointer):
         target = entity.target if isinstance(entity.target, IntType | CharFactory) else None
         return Reference(entity.address, target, entity.space)
+    if isinstance(entity, CharacterArray) and entity.array_length:
+        size = entity.array_length + 1  # a full one has no NUL
+        return Text(entity.sized(size), size)
     if isinstance(entity, StringSource):
         return Text(entity, text_size if entity.size is None else entity.size)
     if isinstance(entity, BuilderString):

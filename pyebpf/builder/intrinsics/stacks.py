@@ -382,6 +382,23 @@ def _difference(p: ProgramBuilder, left: ir.Value, right: ir.Value, index: Int) 
     return found
 
 
+def frame_count(p: ProgramBuilder, number: ir.Value) -> Int:
+    """How many frames the stack of a number has; 0 of one that was not kept."""
+    b = p.b
+    answer = b.variable(hint="frames")
+    b.write(answer, b.const(0))
+    key = b.slot_address(b.slot(4, 4, name="number"))
+    b.store(key, 0, number, 4)
+    shallow, deep = CLASSES
+    for each, relation in ((shallow, Relation.EQ), (deep, Relation.NE)):
+        with b.if_(Compare(relation, b.binary(Op.AND, number, b.const(deep.bit)), b.const(0))):
+            handle = b.emit(Op.MAP, symbol=p.use_map(_spec(each, p.target)))
+            entry = b.call(MAP_LOOKUP_ELEM, handle, key, result=ValueType.POINTER)
+            with b.if_(Compare(Relation.NE, entry, b.const(0), null_check=True)):
+                b.write(answer, b.load(entry, 0, 4))
+    return Int(b.read_final(answer), S64)
+
+
 @intrinsic(_stack("kstack", 0))
 def kstack(depth: int = DEPTH, *, skip: int = 0) -> int:
     """Number of the current call stack in the kernel; negative if it has none.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
+    from pyebpf.errors import Location
     from pyebpf.target import KernelMember, KernelType
     from pyebpf.types import Type
 
@@ -346,7 +347,8 @@ def value_at(
     if type_.kind == "array":
         assert type_.element is not None
         if type_.element.character:
-            return _text(p, address, offset, type_.length or None, space)
+            length = type_.length or None
+            return CharacterArray(address, offset, space, length, length, p.b.where)
         return KernelArray(address, type_.element, type_.length or None, offset=offset, trusted=trusted, space=space)
     if type_.kind == "pointer":
         assert type_.element is not None
@@ -362,11 +364,25 @@ def value_at(
     p.fail(f"a {type_.c_name} of {type_.size} bytes is not supported in probes")
 
 
-def _text(program: ProgramBuilder, address: ir.Value, offset: int, size: int | None, space: Space) -> StringSource:
-    def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
-        probe_read_string(p, space, destination, length, at_offset(p, address, offset))
+class CharacterArray(StringSource):
+    """A C `char[n]`, as the text that it begins with; a front end may read its bytes."""
 
-    return StringSource("the kernel's char array", read_into, size, program.b.where)
+    def __init__(
+        self, address: ir.Value, offset: int, space: Space, length: int | None, size: int | None, where: Location | None
+    ) -> None:
+        def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> None:
+            probe_read_string(p, space, destination, room, at_offset(p, address, offset))
+
+        super().__init__("the kernel's char array", read_into, size, where)
+        self._address, self._offset, self.space = address, offset, space
+        self.array_length = length
+
+    def sized(self, size: int) -> CharacterArray:
+        return CharacterArray(self._address, self._offset, self.space, self.array_length, size, self.where)
+
+    def place(self, p: ProgramBuilder) -> ir.Value:
+        """The address of its first byte."""
+        return at_offset(p, self._address, self._offset)
 
 
 def pointer_to(
