@@ -12,7 +12,7 @@ A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map
 from __future__ import annotations
 
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
@@ -459,26 +459,44 @@ def _included(path: str, file: str) -> tuple[str, str] | None:
     return None
 
 
-def _new_file(path: str) -> IO[bytes]:
-    from pathlib import Path
+def _new_file(path: str) -> TextIO:
+    import os
 
     from pyebpf.errors import InvalidValue
+    from pyebpf.written_files import failure, open_to_write
 
     try:
-        return Path(path).open("wb")
+        return os.fdopen(open_to_write(path), "w")
     except OSError as error:
-        raise InvalidValue(f"{path}: {error.strerror}") from None
+        raise InvalidValue(f"skboutput(): {path} cannot be written: {failure(error)}") from None
+
+
+#: Bytes that are read of a file at once, so that a large limit does not make room for all of it.
+_PIECE = 1 << 16
 
 
 def _cat(path: str, limit: int) -> str:
-    from pathlib import Path
+    """The beginning of a file: of a regular one, since a watched process may have named it, and a FIFO waits for ever."""
+    import os
+    from errno import ENOENT
 
+    from pyebpf.errors import KernelError, MalformedData, NotFound
+    from pyebpf.symbols.files import open_regular
+
+    parts: list[bytes] = []
     try:
-        with Path(path).open("rb") as file:
-            return file.read(limit).decode(errors="surrogateescape")
-    except OSError as error:
-        _complain(f"ERROR: failed to open file '{path}' ({error.strerror})")
-        return ""
+        with open_regular(path) as file:
+            while limit and (part := os.read(file.fileno(), min(limit, _PIECE))):
+                parts.append(part)
+                limit -= len(part)
+    except BlockingIOError:
+        pass  # trace_pipe and the like, which have no more as yet
+    except MalformedData:
+        _complain(f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read")
+    except (NotFound, KernelError, OSError) as error:
+        reason = os.strerror(getattr(error, "errno", None) or ENOENT)
+        _complain(f"ERROR: failed to open file '{path}' ({reason})")
+    return b"".join(parts).decode(errors="surrogateescape")
 
 
 def _system(command: str) -> str:

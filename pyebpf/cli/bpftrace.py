@@ -215,9 +215,9 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
                 return 0
         stream = sys.stdout
         if "output" in given:
-            from pathlib import Path  # as above
+            from pyebpf.cli.files import open_text
 
-            stream = stack.enter_context(Path(given["output"]).open("w", encoding="utf-8"))
+            stream = stack.enter_context(open_text(given["output"]))
         return print_output(
             script,
             verbose=bool(given.get("verbose")),

@@ -55,6 +55,25 @@ def test_cat_ends_at_its_limit(tmp_path) -> None:
     assert printed_by(script, lambda _: None) == "abc"
 
 
+def test_cat_reads_regular_files_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A FIFO would wait for a writer, and a device has no end; files of /proc are regular."""
+    os.mkfifo(tmp_path / "fifo")
+    for path in (f"{tmp_path}/fifo", "/dev/zero", str(tmp_path)):
+        assert printed(f'BEGIN {{ cat("{path}"); print(1); }}') == "1\n"
+        assert capsys.readouterr().err == (
+            f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read\n"
+        )
+    assert printed('BEGIN { cat("/proc/sys/kernel/ostype"); print(1); }') == "Linux\n1\n"
+
+
+def test_cat_prints_no_more_than_fits_into_memory() -> None:
+    """What `max_cat_bytes` asks for is made no room for before a file is so large."""
+    setting = {"max_cat_bytes": "67108864"}
+    assert Script("BEGIN { }", settings=setting)._script.script.settings.max_cat_bytes == 1 << 26
+    with pytest.raises(CompileError, match="max_cat_bytes = 9999999999: give 0 to 67108864 bytes, which are 64 MiB"):
+        Script("config = { max_cat_bytes = 9999999999 } BEGIN { }")
+
+
 def test_a_file_that_cannot_be_read_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     """In bpftrace's words; nothing is printed."""
     assert printed('BEGIN { cat("/nowhere"); print(1); }') == "1\n"

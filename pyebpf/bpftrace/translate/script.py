@@ -45,6 +45,8 @@ class Settings:
 _LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional rights", "GPL v2", "GPL")
 #: Bytes of a page of perf_rb_pages, wherever it runs, and the most pages: a ring buffer has 1 GiB at most.
 _PAGE, _MAX_PAGES = 4096, 1 << 18
+#: Bytes of a file that cat() prints at most: they are in memory at once.
+_MAX_CAT_BYTES = 1 << 26
 #: What becomes of attach points that the machine has not.
 MISSING_PROBES = ("error", "warn", "ignore")
 #: Settings that are taken and have no effect here.
@@ -178,6 +180,11 @@ def _settings(program: Program, outer: Mapping[str, str]) -> Settings:
     if not 1 <= found.max_strlen <= MAX_STRLEN:
         raise program.source.error(
             f"max_strlen = {found.max_strlen}: give 1 to {MAX_STRLEN} bytes", program.config or program.probes[0]
+        )
+    if not 0 <= found.max_cat_bytes <= _MAX_CAT_BYTES:
+        raise program.source.error(
+            f"max_cat_bytes = {found.max_cat_bytes}: give 0 to {_MAX_CAT_BYTES} bytes, which are 64 MiB",
+            program.config or program.probes[0],
         )
     if found.perf_rb_pages > _MAX_PAGES:
         raise program.source.error(
