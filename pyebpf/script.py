@@ -476,7 +476,7 @@ _PIECE = 1 << 16
 
 
 def _cat(path: str, limit: int) -> str:
-    """The beginning of a file: of a regular one, since a watched process may have named it, and a FIFO waits for ever."""
+    """The beginning of a file: of a regular one, since a watched process may have named it, and a FIFO would wait."""
     import os
     from errno import ENOENT
 

@@ -98,11 +98,13 @@ class ProbeBody(Body):
 
     def build(self, p: ProgramBuilder) -> None:
         from pyebpf.bpftrace.translate.expressions import condition
+        from pyebpf.bpftrace.translate.growth import check_growth
         from pyebpf.bpftrace.translate.statements import run_block
 
         p.keeps_byte_order = True
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
+        check_growth(scope, self.probe)
         if self.exits:  # and may run again before user space has heard of that
             with p.b.if_(Compare(Relation.NE, p.b.load(exited(p), 0, 8), p.b.const(0))):
                 scope.leave()

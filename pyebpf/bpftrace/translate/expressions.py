@@ -43,12 +43,16 @@ from pyebpf.compiler.ir import Op
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
+
+
+#: Values of a tuple at most, with those of the tuples in it: each is in a place of its own.
+MAX_VALUES = 500
 
 
 def evaluate(s: Scope, node: ast.Expression) -> Value:
@@ -349,11 +353,20 @@ def _increment(s: Scope, node: ast.Increment) -> Value | None:
 
 
 def _tuple(s: Scope, node: ast.Tuple) -> Value:
-    return Group([kept(s, evaluate(s, each), each) for each in node.elements])
+    return _group(s, node, node.elements)
 
 
 def _record(s: Scope, node: ast.Record) -> Value:
-    return Group([kept(s, evaluate(s, each.value), each) for each in node.fields], [each.name for each in node.fields])
+    return _group(s, node, [each.value for each in node.fields], [each.name for each in node.fields])
+
+
+def _group(s: Scope, node: ast.Node, elements: Sequence[ast.Expression], names: Sequence[str] = ()) -> Group:
+    found = Group([kept(s, evaluate(s, each), each) for each in elements], names)
+    if found.size > MAX_VALUES:
+        raise s.error(
+            f"{found.size} values are too many: a tuple has {MAX_VALUES} at most, with those in its tuples", node
+        )
+    return found
 
 
 def _tuple_access(s: Scope, node: ast.TupleAccess) -> Value:

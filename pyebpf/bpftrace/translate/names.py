@@ -22,9 +22,18 @@ def integer(s: Scope, node: ast.Integer) -> Value:
     return constant(s.p, node.value)
 
 
-def string(s: Scope, node: ast.String) -> Value:  # noqa: ARG001 - one signature
+def string(s: Scope, node: ast.String) -> Value:
     """A text in quotes."""
-    return literal_text(node.value)
+    return _text(s, node.value, node)
+
+
+def _text(s: Scope, value: bytes, node: ast.Node) -> Value:
+    """A text that is known now, no longer than one that a probe reads may be."""
+    from pyebpf.bpftrace.translate.script import MAX_STRLEN
+
+    if len(value) > MAX_STRLEN:
+        raise s.error(f"this text is too long, of {len(value)} bytes: give {MAX_STRLEN} at most", node)
+    return literal_text(value)
 
 
 def boolean(s: Scope, node: ast.Boolean) -> Value:  # noqa: ARG001 - one signature
@@ -41,7 +50,7 @@ def parameter(s: Scope, node: ast.PositionalParameter) -> Value:
         return constant(s.p, 0)
     text = given[node.number - 1]
     value = as_number(text)
-    return literal_text(text.encode("utf-8", "surrogateescape")) if value is None else constant(s.p, value)
+    return _text(s, text.encode("utf-8", "surrogateescape"), node) if value is None else constant(s.p, value)
 
 
 def as_number(text: str) -> int | None:
