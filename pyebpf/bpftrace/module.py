@@ -171,6 +171,9 @@ class ScriptModule:
                 source = self.script.source
                 for each in maps.unused():
                     self.remarks.append(source.warning(f"Unused map: @{each.map.name}", _whole(source, each)))
+                for node, name, size in maps.large(lambda: target.possible_cpus):
+                    what = f"{name} takes {size} MiB of the kernel's memory from the start: give it fewer entries"
+                    self.remarks.append(source.warning(what, node))
                 unreachable = self.script.unreachable
                 for place in sorted(unreachable):
                     node = _whole(source, unreachable[place])
