@@ -79,6 +79,9 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
         ("$x = 1 == 2;", "$x", "false"),
         ("$x = -8;", "$x >> 1", "-4"),
         ("let $x = 3;", "$x", "3"),
+        ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : 300) < $x", "true"),
+        ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : -1) < $x", "false"),
+        ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : 2) | $x", "18446744073709551615"),
     ],
 )
 def test_variables_hold_values(before: str, expression: str, text: str) -> None:

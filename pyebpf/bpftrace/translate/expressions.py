@@ -40,6 +40,7 @@ from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import replace
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
@@ -298,7 +299,12 @@ def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
         found = _note(s, name, perform(s, node.otherwise), node) and found
     if not found:
         return None
-    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
+    if s.storage.type_of(name) is None:
+        return Unknown(s.p)
+    made = s.storage.read(name)
+    if isinstance(made, Integer):  # one of two literals is as a literal: others decide on its sign
+        made.type = replace(made.type, flexible=getattr(s.variables.types.get(name), "flexible", False))
+    return made
 
 
 def _note(s: Scope, name: str, value: Value | None, node: ast.Node) -> bool:
