@@ -127,11 +127,12 @@ class Script(BPF):
         attached: Callable[[int], None] = lambda _: None,
         json: bool = False,
         benchmarks: bool = False,
+        waits: bool = False,
     ) -> Iterator[str]:
         """Run the script, and yield its text as it comes: until it calls exit(), `stop()` is true, or seconds are over.
 
         BEGIN comes before anything is attached, END and the maps after all is detached; a script that has nothing else
-        ends at once. `attached` is told the number of attach points, before there is any text. With `json` the text is
+        ends at once, unless it `waits` for `stop()`. `attached` is told the number of attach points, before there is any text. With `json` the text is
         JSON, an object a line. With `benchmarks` nothing is attached: the `bench` probes are run and timed.
         """
         end = None if duration is None else time.monotonic() + duration
@@ -140,7 +141,7 @@ class Script(BPF):
         try:
             self.load()
             # Known now: probes whose places are missing may have been left out.
-            goes_on = bool(self._script.attached or self._script.signals) and not benchmarks
+            goes_on = bool(self._script.attached or self._script.signals or waits) and not benchmarks
             captured = self._captured()
             self._begin()
             for each in self._script.begins:

@@ -299,7 +299,8 @@ def print_output(
         def is_over() -> bool:
             return stop.is_set() or (child is not None and child.is_over())
 
-        for text in script.output(is_over, attached=attached, json=json, benchmarks=benchmarks):
+        running = script.output(is_over, attached=attached, json=json, benchmarks=benchmarks, waits=child is not None)
+        for text in running:
             sink.write(text)
         if json and script.last_dropped:
             sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
