@@ -132,8 +132,9 @@ class Script(BPF):
         """Run the script, and yield its text as it comes: until it calls exit(), `stop()` is true, or seconds are over.
 
         BEGIN comes before anything is attached, END and the maps after all is detached; a script that has nothing else
-        ends at once, unless it `waits` for `stop()`. `attached` is told the number of attach points, before there is any text. With `json` the text is
-        JSON, an object a line. With `benchmarks` nothing is attached: the `bench` probes are run and timed.
+        ends at once, unless it `waits` for `stop()`. `attached` is told the number of attach points, before there is
+        any text. With `json` the text is JSON, an object a line. With `benchmarks` nothing is attached: the `bench`
+        probes are run and timed.
         """
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
