@@ -256,6 +256,8 @@ class ScriptModule:
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
+            if maps.unknown is not None and not maps.changed:
+                self._ask_everywhere(target)
             if maps.changed:
                 continue
             if failed is not None:
@@ -263,6 +265,14 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+    def _ask_everywhere(self, target: Target) -> None:
+        """Note the types of what is assigned where nothing comes to, behind `if (0)` or `return`: as with bpftrace."""
+        self.script.asks_everywhere = True
+        for probe in self._module.probes:
+            with suppress(PyebpfError):
+                _build(probe, target)
+        self.script.asks_everywhere = False
 
 
 def _is_one_of_several(body: ProbeBody) -> bool:

@@ -40,6 +40,17 @@ def test_intervals_begin_anew():
     assert done.stdout.count("t:syscalls:sys_enter_getppid()\n") == 3
 
 
+def test_a_filter_that_never_holds_counts_nothing():
+    """And is told: of a constant, or a text that is longer than those that are read."""
+    never = "t:syscalls:sys_enter_openat():int:1:0"
+    long = 't:syscalls:sys_enter_openat():int:1:STRCMP("longer than eight", args->filename)'
+    done = pyebpf("argdist", "-z", "8", "-C", never, "-H", long, "0.1", "1")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == [never, long]
+    for each in (never, long):
+        assert f"{each}: nothing is counted, since its filter never holds\n" in done.stderr
+
+
 def test_arguments_and_results_of_a_function_of_a_file():
     """A parameter by its name in the signature, the result, and the parameter behind the return."""
     needs("attach:uprobe")

@@ -63,7 +63,7 @@ class Scope:
         #: Whether exit() is called.
         self.exits = False
         #: Whether what is built is only asked about, in code that nothing comes to.
-        self.asking = False
+        self.asking = script.asks_everywhere
         #: The first place where a variable is read that nothing has been assigned to.
         self.unknown: CompileError | None = None
 

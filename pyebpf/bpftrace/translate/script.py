@@ -105,6 +105,8 @@ class Script:
         self.defines = _defines(program)
         #: Statements that nothing comes to, by their place.
         self.unreachable: dict[int, Node] = {}
+        #: Whether they are built, for the types in them; the result is thrown away.
+        self.asks_everywhere = False
         self._names: dict[int, int] = {}
 
     @property

@@ -72,7 +72,7 @@ def _expression(s: Scope, node: ast.ExpressionStatement) -> None:
 def _if(s: Scope, node: ast.If) -> None:
     """`if` whose value nobody takes."""
     b, test = s.p.b, condition(s, node.test)
-    if isinstance(test, Always):
+    if isinstance(test, Always) and not s.script.asks_everywhere:
         _branch(s, node.then if test.holds else node.otherwise)
         return
     with b.if_(test):
