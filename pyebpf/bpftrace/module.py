@@ -256,8 +256,7 @@ class ScriptModule:
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
-            if maps.unknown is not None and not maps.changed:
-                self._ask_everywhere(target)
+            self._ask_everywhere(target)
             if maps.changed:
                 continue
             if failed is not None:
@@ -267,7 +266,9 @@ class ScriptModule:
             return
 
     def _ask_everywhere(self, target: Target) -> None:
-        """Note the types of what is assigned where nothing comes to, behind `if (0)` or `return`: as with bpftrace."""
+        """Note the types of what is assigned where nothing comes to, if a map has none else: as with bpftrace."""
+        if self.script.maps.unknown is None or self.script.maps.changed:
+            return
         self.script.asks_everywhere = True
         for probe in self._module.probes:
             with suppress(PyebpfError):
