@@ -83,6 +83,16 @@ def test_lines_of_events():
     ]
 
 
+def test_the_function_of_a_pattern_is_the_one_that_was_called():
+    """And not the pattern."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    with Traced(path) as traced, running("trace", f"p:{path}:negativ*") as tool:
+        traced.tell("negative 4")
+        tool.stop()
+    assert {line.split()[3] for line in tool.out.splitlines()[1:]} == {"negative"}
+
+
 def test_a_function_of_the_kernel(tmp_path):
     """A member of a struct that a parameter points to."""
     needs_functions()

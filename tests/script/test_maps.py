@@ -265,6 +265,12 @@ def test_a_map_has_the_type_of_what_nothing_comes_to(text: str, expected: str) -
     assert printed(text, arguments=["0"]).startswith(expected)
 
 
+def test_a_negative_number_of_entries_is_all_of_them() -> None:
+    """As with bpftrace, for which it is a large one."""
+    text = "BEGIN { @[1] = 1; @[2] = 2; print(@, -1); clear(@); }"
+    assert printed(text).splitlines()[:2] == ["@[1]: 1", "@[2]: 2"]
+
+
 def test_what_is_wrong_where_nothing_comes_to_is_no_error() -> None:
     """But tells no type."""
     assert printed("BEGIN { if (0) { nonsense(5); } print(1); }") == "1\n"

@@ -30,6 +30,14 @@ def test_a_parameter_is_a_number_as_a_script_writes_it(text: str, number: int) -
     assert printed("BEGIN { print($1); }", arguments=[text]) == f"{number}\n"
 
 
+def test_a_byte_order_mark_is_no_part_of_a_script(tmp_path: Path) -> None:
+    """Nor of a header; editors of Windows begin files with it."""
+    assert printed("\ufeffBEGIN { print(1); }\r\n") == "1\n"
+    (tmp_path / "own.h").write_bytes(b"\xef\xbb\xbf#define LIMIT 5\n")
+    script = Script('#include "own.h"\nBEGIN { print(LIMIT); }', file=str(tmp_path / "script.bt"))
+    assert printed_by(script, lambda _: None) == "5\n"
+
+
 def test_the_room_for_events_is_that_of_perf_rb_pages() -> None:
     """Pages of 4 KiB, a power of two of them, 1 MiB at least; not more than a ring buffer can have."""
     sizes = {

@@ -79,6 +79,12 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
         ("$x = 1 == 2;", "$x", "false"),
         ("$x = -8;", "$x >> 1", "-4"),
         ("let $x = 3;", "$x", "3"),
+        (
+            "$x = true; $y = pid == pid;",
+            "($x + $y, $x - $y, $x * $y, $x ^ $y, $x | false, $x / $y)",
+            "(true, false, true, false, true, true)",
+        ),
+        ("$x = true;", "($x + 1, true + true, $x << 1)", "(2, true, 2)"),
         ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : 300) < $x", "true"),
         ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : -1) < $x", "false"),
         ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : 2) | $x", "18446744073709551615"),

@@ -233,8 +233,12 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if operator in ("/", "%") and other_number.literal == 0:
         raise s.error("division by zero", node)
     if operator in ("/", "%") and other_number.literal is None:
-        return divisions.divided(s, operator, one, other_number, node)
-    return arithmetic.binary(p, operator, one, other_number)
+        made = divisions.divided(s, operator, one, other_number, node)
+    else:
+        made = arithmetic.binary(p, operator, one, other_number)
+    if isinstance(left, Condition) and isinstance(right, Condition) and operator not in ("<<", ">>"):
+        return Condition(arithmetic.is_set(p, made.value))  # bpftrace's `true + true` is true
+    return made
 
 
 def _compare_groups(s: Scope, operator: str, left: Group, right: Group, node: ast.Node) -> Value:
