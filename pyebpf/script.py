@@ -12,7 +12,7 @@ A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map
 from __future__ import annotations
 
 import time
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
@@ -128,12 +128,14 @@ class Script(BPF):
         attached: Callable[[int], None] = lambda _: None,
         json: bool = False,
         benchmarks: bool = False,
+        waits: bool = False,
     ) -> Iterator[str]:
         """Run the script, and yield its text as it comes: until it calls exit(), `stop()` is true, or seconds are over.
 
         BEGIN comes before anything is attached, END and the maps after all is detached; a script that has nothing else
-        ends at once. `attached` is told the number of attach points, before there is any text. With `json` the text is
-        JSON, an object a line. With `benchmarks` nothing is attached: the `bench` probes are run and timed.
+        ends at once, unless it `waits` for `stop()`. `attached` is told the number of attach points, before there is
+        any text. With `json` the text is JSON, an object a line. With `benchmarks` nothing is attached: the `bench`
+        probes are run and timed.
         """
         others = [each for each in self._script.lists if each is not self._script.benchmarks]
         if self._script.benchmarks and not any(others) and not benchmarks:
@@ -144,7 +146,7 @@ class Script(BPF):
         try:
             self.load()
             # Known now: probes whose places are missing may have been left out.
-            goes_on = bool(self._script.attached or self._script.signals) and not benchmarks
+            goes_on = bool(self._script.attached or self._script.signals or waits) and not benchmarks
             captured = self._captured()
             self._begin()
             for each in self._script.begins:
@@ -463,26 +465,44 @@ def _included(path: str, file: str) -> tuple[str, str] | None:
     return None
 
 
-def _new_file(path: str) -> IO[bytes]:
-    from pathlib import Path
+def _new_file(path: str) -> TextIO:
+    import os
 
     from pyebpf.errors import InvalidValue
+    from pyebpf.written_files import failure, open_to_write
 
     try:
-        return Path(path).open("wb")
+        return os.fdopen(open_to_write(path), "w")
     except OSError as error:
-        raise InvalidValue(f"{path}: {error.strerror}") from None
+        raise InvalidValue(f"skboutput(): {path} cannot be written: {failure(error)}") from None
+
+
+#: Bytes that are read of a file at once, so that a large limit does not make room for all of it.
+_PIECE = 1 << 16
 
 
 def _cat(path: str, limit: int) -> str:
-    from pathlib import Path
+    """The beginning of a file: of a regular one, since a watched process may have named it, and a FIFO would wait."""
+    import os
+    from errno import ENOENT
 
+    from pyebpf.errors import KernelError, MalformedData, NotFound
+    from pyebpf.symbols.files import open_regular
+
+    parts: list[bytes] = []
     try:
-        with Path(path).open("rb") as file:
-            return file.read(limit).decode(errors="surrogateescape")
-    except OSError as error:
-        _complain(f"ERROR: failed to open file '{path}' ({error.strerror})")
-        return ""
+        with open_regular(path) as file:
+            while limit and (part := os.read(file.fileno(), min(limit, _PIECE))):
+                parts.append(part)
+                limit -= len(part)
+    except BlockingIOError:
+        pass  # trace_pipe and the like, which have no more as yet
+    except MalformedData:
+        _complain(f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read")
+    except (NotFound, KernelError, OSError) as error:
+        reason = os.strerror(getattr(error, "errno", None) or ENOENT)
+        _complain(f"ERROR: failed to open file '{path}' ({reason})")
+    return b"".join(parts).decode(errors="surrogateescape")
 
 
 def _system(command: str) -> str:

@@ -263,7 +263,8 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions) -> str:
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
-        shown = f'"{spec.probe.name}"'
+        is_pattern = spec.probe.kind in ("p", "r") and any(each in spec.probe.name for each in "*?[")
+        shown = "func" if is_pattern else f'"{spec.probe.name}"'
         body = f'printf("{row} {layout}\\n", {", ".join([*values, shown, *given])});'
         if options.kernel_stack:
             body += ' printf("%s\\n", kstack);'

@@ -20,6 +20,8 @@ _SPECIFIER = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?(?P<length>[hlLjzt]*)"
     r"(?P<kind>gr|rx|rh|r|[diouxXcspn%])"
 )
+#: A specifier whose width or precision C would take of the arguments.
+_STAR = re.compile(r"%[-+ #0]*(?:\*(?:\.[\d*]*)?|\d*\.\*)[hlLjzt]*[diouxXcsp]")
 #: Bits of an integer by C's length modifier: without one it is an int. All others are words.
 _BITS = {"hh": 8, "h": 16, "": 32}
 _WORD = 64
@@ -174,6 +176,9 @@ def parse_format(text: str) -> Format:
             continue
         match = _SPECIFIER.match(text, found.start())
         if match is None:
+            if _STAR.match(text, found.start()):
+                msg = "a width or precision is written as a number, %10d or %.5s: not as * with an argument"
+                raise ValueError(msg)
             if not text[found.end() : found.end() + 1].isalnum():
                 continue  # bpftrace prints a % that no specifier follows
             msg = f"no specifier of printf begins with {text[found.start() : found.start() + 4]!r}"

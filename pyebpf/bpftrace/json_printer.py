@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.histograms import linear_borders, log2_borders
@@ -22,6 +23,7 @@ from pyebpf.bpftrace.value_types import (
     Unread,
     UserStack,
 )
+from pyebpf.output.escape import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,11 +42,16 @@ def counted(kind: str, noun: str, number: int) -> str:
     return f'{{"type": "{kind}", "count": {number}, "data": {{"{noun}": {number}}}}}\n'
 
 
+#: Texts that `json_text` writes otherwise, and those that such a one would look like.
+_BYTES = re.compile(r"[\ud800-\udfff]|\\x[89a-f][0-9a-f]")
+
+
 def quoted(text: str) -> str:
-    r"""Text as JSON. A byte that is no UTF-8, which JSON cannot have, becomes the four characters `\xNN`."""
-    if not text.isascii():  # undecodable bytes are lone surrogates
-        text = "".join(f"\\x{ord(each) - 0xDC00:02x}" if "\udc80" <= each <= "\udcff" else each for each in text)
-    return json.dumps(text, ensure_ascii=False)
+    r"""Text as JSON. A byte that is no UTF-8, which JSON cannot have, becomes the four characters `\xNN`.
+
+    There, and where such characters stand already, a backslash becomes two, so that different keys stay different.
+    """
+    return json.dumps(json_text(text) if _BYTES.search(text) else text, ensure_ascii=False)
 
 
 def number(value: int) -> str:

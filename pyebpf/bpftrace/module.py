@@ -193,6 +193,9 @@ class ScriptModule:
                     self.remarks.append(source.warning(f"@{name} is never assigned: it is 0", read))
                 for word, asked in self.script.concerns.items():
                     self.remarks.append(source.warning(word, asked))
+                for node, name, size in maps.large(lambda: target.possible_cpus):
+                    what = f"{name} takes {size} MiB of the kernel's memory from the start: give it fewer entries"
+                    self.remarks.append(source.warning(what, node))
                 unreachable = self.script.unreachable
                 for place in sorted(unreachable):
                     node = _whole(source, unreachable[place])
@@ -275,6 +278,7 @@ class ScriptModule:
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
+            self._ask_everywhere(target)
             if maps.changed or maps.assume_number():
                 continue
             if failed is not None:
@@ -282,6 +286,16 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+    def _ask_everywhere(self, target: Target) -> None:
+        """Note the types of what is assigned where nothing comes to, if a map has none else: as with bpftrace."""
+        if self.script.maps.unknown is None or self.script.maps.changed:
+            return
+        self.script.asks_everywhere = True
+        for probe in self._module.probes:
+            with suppress(PyebpfError):
+                _build(probe, target)
+        self.script.asks_everywhere = False
 
 
 def _is_one_of_several(body: ProbeBody) -> bool:

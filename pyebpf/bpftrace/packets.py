@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from struct import Struct
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from pyebpf.compiler.ir import Op
 from pyebpf.maps.declared import LoadedMap
+from pyebpf.output.sink import Sink
 from pyebpf.specs import MapSpec
 from pyebpf.types import U64
 from pyebpf.uapi.bpf import MapType
@@ -64,23 +65,28 @@ class Packets(LoadedMap):
 class Captures:
     """The capture files of a run. `booted` is when the machine was started, in nanoseconds since the epoch."""
 
-    def __init__(self, files: Sequence[str], booted: int, open_file: Callable[[str], IO[bytes]]) -> None:
+    def __init__(self, files: Sequence[str], booted: int, open_file: Callable[[str], TextIO]) -> None:
         self._files, self._booted, self._open_file = files, booted, open_file
-        self._open: dict[int, IO[bytes]] = {}
+        self._open: dict[int, Sink] = {}
 
     def write(self, records: Iterable[bytes]) -> None:
         """Write packets as they came. Raises OSError."""
+        parts: dict[int, list[bytes]] = {}
         for record in records:
             number, start, length, nanoseconds = _RECORD.unpack_from(record)
             packet = record[_RECORD.size + start : _RECORD.size + length]
-            if number not in self._open:
-                file = self._open[number] = self._open_file(self._files[number])
-                file.write(_FILE.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _LONGEST, _RAW_IP))
+            if number not in parts:
+                parts[number] = []
+                if number not in self._open:
+                    self._open[number] = Sink(self._open_file(self._files[number]))
+                    parts[number].append(_FILE.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _LONGEST, _RAW_IP))
             seconds, rest = divmod((self._booted + nanoseconds) // 1000, 10**6)
-            self._open[number].write(_PACKET.pack(seconds, rest, len(packet), len(packet)) + packet)
+            parts[number] += (_PACKET.pack(seconds, rest, len(packet), len(packet)), packet)
+        for number, each in parts.items():
+            self._open[number].write_bytes(b"".join(each))  # by a sink: a FIFO whose reader waits ends with a signal
 
     def close(self) -> None:
         """Close the files."""
         for each in self._open.values():
-            each.close()
+            each.stream.close()
         self._open.clear()

@@ -38,6 +38,7 @@ class Source:
         else:
             raise InvalidValue(f"a script is a str or bytes, not {type(text).__name__}")
         if "\0" in self.text or not self.text.isascii():
+            self.text = self.text.removeprefix("\ufeff")  # the byte order mark that some editors begin a file with
             self._check()
 
     def _check(self) -> None:

@@ -54,9 +54,9 @@ class Shown:
             yield from self._lines(f"{self.name}{self._key_text(key, names)}", value, names, divisor or 1)
 
     def shown_items(self, top: int = 0, *, entries: Mapping[Any, Any] | None = None) -> list[tuple[Any, Any]]:
-        """The entries in the order in which they are printed, or the `top` last of them."""
+        """The entries in the order in which they are printed, or the `top` last of them: all, if that is below 1."""
         found = sorted((self._entries() if entries is None else entries).items(), key=self._order())
-        return found[-top:] if top else found
+        return found[-top:] if top > 0 else found
 
     def nothing(self) -> dict[Any, Any]:
         """The entries that `print` shows of a map without any: a zero of one that has no keys, none of others."""

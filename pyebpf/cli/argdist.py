@@ -10,7 +10,7 @@ from pyebpf.bcc.specs import parse_distribution
 from pyebpf.cli.bcc import act_on, declare
 from pyebpf.cli.intervals import intervals
 from pyebpf.cli.parser import positive, seconds
-from pyebpf.cli.report import UsageError
+from pyebpf.cli.report import UsageError, note
 from pyebpf.cli.signals import until_signal
 
 if TYPE_CHECKING:
@@ -80,15 +80,22 @@ def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> i
     sink, names = text_sink(), script.printer().names
     with until_signal() as stop, script:
         tell_attached(script, len(specs), verbose=given.verbose)
+        # A program that puts nothing into a map is made without it.
+        idle = {f"@spec{number}" for number in range(len(specs))} - {each.name for each in script.maps}
+        for number, spec in enumerate(specs):
+            if f"@spec{number}" in idle:
+                note(f"{spec.text}: nothing is counted, since its filter never holds")
         if given.duration is not None:
             stop.end_after(given.duration)
         for shown, last in intervals(given.interval, stop, stop.wait):
             sink.holds = True
             sink.write(time.strftime("[%H:%M:%S]\n"))
             for number, spec in enumerate(specs):
+                sink.line(spec.label or spec.text)
+                if f"@spec{number}" in idle:
+                    continue
                 table = script[f"@spec{number}"]
                 entries = table.snapshot() if given.cumulative else table.interval()
-                sink.line(spec.label or spec.text)
                 for line in table.lines(names, given.top, entries=entries):
                     rest = line.removeprefix(table.name)
                     if rest != ":":  # what stands above a histogram without a key

@@ -215,9 +215,9 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
                 return 0
         stream = sys.stdout
         if "output" in given:
-            from pathlib import Path  # as above
+            from pyebpf.cli.files import open_text
 
-            stream = stack.enter_context(Path(given["output"]).open("w", encoding="utf-8"))
+            stream = stack.enter_context(open_text(given["output"]))
         return print_output(
             script,
             verbose=bool(given.get("verbose")),
@@ -299,7 +299,8 @@ def print_output(
         def is_over() -> bool:
             return stop.is_set() or (child is not None and child.is_over())
 
-        for text in script.output(is_over, attached=attached, json=json, benchmarks=benchmarks):
+        running = script.output(is_over, attached=attached, json=json, benchmarks=benchmarks, waits=child is not None)
+        for text in running:
             sink.write(text)
         if json and script.last_dropped:
             sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))

@@ -20,11 +20,16 @@ class Child:
     """A process that will be the command. As a context it is there inside, and killed at the end.
 
     It is a copy of this process until `start`, so that its number is known, and probes can be of it alone, before the
-    command begins. Raises PyebpfError for a command that there is not.
+    command begins. Raises PyebpfError for a command that there is not, or whose words cannot be told apart.
     """
 
     def __init__(self, command: str) -> None:
-        self._words = shlex.split(command)
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:  # "No closing quotation", "No escaped character"
+            raise PyebpfError(
+                f"-c {command!r}: {error}: words and quotes are as in a shell, so close what is open"
+            ) from None
         if not self._words or shutil.which(self._words[0]) is None:
             raise PyebpfError(f"-c {command!r}: there is no such command")
         self._over = False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, TextIO
 
 from pyebpf.cli.report import note
 from pyebpf.errors import InvalidValue
 from pyebpf.tool.files import check_writable, write_file
+from pyebpf.written_files import failure, open_to_write
 
 if TYPE_CHECKING:
     from pyebpf.output.sink import Sink
@@ -32,8 +33,15 @@ def write_content(path: str, content: str | bytes, sink: Sink) -> None:
     try:
         write_file(path, content)
     except OSError as error:
-        reason = "nobody reads this FIFO" if error.errno == errno.ENXIO else error.strerror
-        raise InvalidValue(f"{path} cannot be written: {reason}") from error
+        raise InvalidValue(f"{path} cannot be written: {failure(error)}") from error
+
+
+def open_text(path: str) -> TextIO:
+    """Open a file for text that is written to it as it comes. Raises InvalidValue if it cannot be written."""
+    try:
+        return os.fdopen(open_to_write(path), "w", encoding="utf-8")
+    except OSError as error:
+        raise InvalidValue(f"{path} cannot be written: {failure(error)}") from error
 
 
 def write_whole(path: str, content: str | bytes, summary: str, sink: Sink) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.errors import InvalidValue
 from pyebpf.recording.blocks import ENTRIES, HEADER, MAGIC, packed
 from pyebpf.recording.entries import MAX_GROUP, MAX_ITEMS
+from pyebpf.written_files import reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,6 +37,13 @@ def check_place(path: str, *, overwrite: bool, is_bounded: bool) -> None:
     if path == "-":
         raise InvalidValue("--record: a recording is a file, and - is standard output: name a file")
     folder = Path(path).parent
+    try:
+        with reached(f"{folder}/"):
+            pass
+    except PermissionError as error:
+        raise InvalidValue(f"--record: {path} cannot be written: {error.strerror}") from error
+    except OSError:
+        pass  # said below
     for each in (path, older(path)) if is_bounded else (path,):
         _check_replaceable(each, overwrite=overwrite)
     if not folder.is_dir():

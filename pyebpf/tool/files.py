@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pyebpf.errors import InvalidValue
+from pyebpf.written_files import Destination, reached
 
-_MAX_LINKS = 40  # as many as the kernel follows (MAXSYMLINKS)
 #: Reasons that no file can be put in another's place, although the other may be written.
 _NO_NEIGHBOUR = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 
@@ -21,71 +21,34 @@ def write_file(path: str, content: str | bytes) -> None:
     It is written beside the old one, and takes its place, its mode and its owner; links to it stay. What is no regular
     file (/dev/stdout, a FIFO, a device) is written to, and so is a file that cannot be replaced: another user's, one in
     a folder where none can be made, a mount point. A FIFO that nobody reads is an error (ENXIO). PermissionError for
-    another user's link, and for his file in a folder that everybody can write to, such as /tmp, as Linux has it with
-    fs.protected_regular.
+    what `reached` does not let another user choose.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8", errors="backslashreplace")
-    place = _followed(Path(path))
-    if place is None or not _replaced(place, data):
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
-        with os.fdopen(number, "wb") as file:
-            os.set_blocking(number, True)
-            file.write(data)
+    with reached(path) as place:
+        if not place.is_regular or not _replaced(place, data):
+            with os.fdopen(place.open(), "wb") as file:
+                file.write(data)
 
 
-def check_owners(path: str) -> None:
-    """Raise PermissionError for a file that `write_file` does not write, since of whose it is, or a link to it."""
-    _followed(Path(path))
-
-
-def _followed(path: Path) -> Path | None:
-    """The file that links lead to; None for what is no regular file, or is reached by a process's descriptor."""
-    for _ in range(_MAX_LINKS):
-        try:
-            status = path.lstat()
-        except FileNotFoundError:
-            return path
-        _check_owner(path, status)
-        if not stat.S_ISLNK(status.st_mode):
-            return path if stat.S_ISREG(status.st_mode) else None
-        folder = path.parent.resolve()
-        if folder.is_relative_to("/proc"):  # /dev/stdout: what the shell opened is to have it, whatever its name
-            return None
-        path = folder / path.readlink()
-    return None  # too many: opening it says so
-
-
-def _check_owner(path: Path, status: os.stat_result) -> None:
-    """Raise PermissionError for another user's link, but root's, and for his file in a shared folder of others."""
-    if stat.S_ISLNK(status.st_mode) and status.st_uid not in (os.geteuid(), 0):
-        raise PermissionError(errno.EACCES, f"{path} is another user's link", str(path))
-    folder = path.parent.stat()
-    is_shared = folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH
-    if is_shared and status.st_uid not in (os.geteuid(), folder.st_uid) and not stat.S_ISCHR(status.st_mode):
-        raise PermissionError(
-            errno.EACCES, f"{path} is another user's file, in a folder that everybody can write to", str(path)
-        )
-
-
-def _replaced(place: Path, data: bytes) -> bool:
+def _replaced(place: Destination, data: bytes) -> bool:
     """Put a new file in the place of a regular one, or of none; False where only the old one can be written."""
-    beside = place.with_name(f".{os.urandom(8).hex()}.new")
+    beside = f".{os.urandom(8).hex()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        number = os.open(beside, flags, 0o666)
+        number = os.open(beside, flags, 0o666, dir_fd=place.folder)
     except OSError as error:
         if error.errno in _NO_NEIGHBOUR:
             return False
         raise
     try:
         with os.fdopen(number, "wb") as file:
-            with suppress(FileNotFoundError):
-                _like(number, place.stat())
+            if place.status is not None:
+                _like(number, place.status)
             file.write(data)
-        beside.replace(place)
+        os.replace(beside, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     except BaseException as error:
         with suppress(OSError):
-            beside.unlink()
+            os.unlink(beside, dir_fd=place.folder)
         if isinstance(error, OSError) and error.errno in _NO_NEIGHBOUR:
             return False
         raise
@@ -103,7 +66,10 @@ def _like(number: int, old: os.stat_result) -> None:
 def check_writable(path: str) -> None:
     """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
     try:
-        check_owners(path)  # first: with fs.protected_symlinks is_dir() below raises PermissionError at such a link
+        with reached(path):  # first: with fs.protected_symlinks is_dir() below raises PermissionError at such a link
+            pass
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # said below
     except OSError as error:
         raise InvalidValue(f"{path} cannot be written: {error.strerror}") from error
     place = Path(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyebpf.bpftrace.formats import Format, Specifier, parse_format, texts_of_records
@@ -66,3 +67,23 @@ def test_flags_of_allocations_have_names():
     )
     assert found == "GFP_KERNEL GFP_KERNEL|GFP_DMA|__GFP_COMP 0x8000000000000000        0|__GFP_IO|__GFP_DIRECT_RECLAIM"
     assert words(0xCC0, lambda _: None) == "0xcc0"
+
+
+@pytest.mark.parametrize("text", ["%*d", "%.*s", "%-5.*lld", "%*.*u", "%*.3x"])
+def test_widths_are_no_arguments(text):
+    """They would be printed as they stand, and the value a place later."""
+    with pytest.raises(ValueError, match="a width or precision is written as a number"):
+        parse_format(f"1 {text}\n")
+
+
+def test_a_percent_that_no_specifier_follows_is_text():
+    """With a star behind it, too."""
+    assert parse_format("5%* of all, 100%\n").pieces == ("5%* of all, 100%\n",)
+
+
+def test_a_number_s_precision_has_no_effect():
+    """As with bpftrace; a text is cut by it."""
+    format_ = parse_format("%.3d|%5.3u|%#10.4x|%.2s|%05.3d")
+    types = [TYPES[0], TYPES[1], TYPES[1], TYPES[2], TYPES[0]]
+    names = SimpleNamespace(shown=lambda text: text)
+    assert format_.apply([5, 5, 6, "abc", 5], types, names) == "5|    5|       0x6|ab|00005"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from struct import pack
 
 from pyebpf.bpftrace.packets import Captures
@@ -27,8 +27,8 @@ def test_packets_are_written_to_their_files() -> None:
     """Without their beginnings, with the time of day; a file is made when the first comes."""
     made: dict[str, Kept] = {}
 
-    def open_file(path: str) -> Kept:
-        return made.setdefault(path, Kept())
+    def open_file(path: str) -> TextIOWrapper:
+        return TextIOWrapper(made.setdefault(path, Kept()))
 
     files = Captures(["a", "b", "c"], 10**18, open_file)
     files.write([record(0, 2, 1_500_000, b"--one"), record(2, 0, 0, b"two")])

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from pyebpf.cli.files import check_file, write_content
+from pyebpf.cli.files import check_file, open_text, write_content
 from pyebpf.errors import InvalidValue
 from pyebpf.output.sink import Sink
 from pyebpf.programs import tcpwin
+from pyebpf.recording.writer import check_place
 from pyebpf.tool.files import write_file
 from tests.support.needs import needs
 
@@ -208,3 +209,53 @@ def test_a_fifo_that_nobody_reads_is_an_error(tmp_path):
     os.mkfifo(path)
     with pytest.raises(InvalidValue, match=f"{path} cannot be written: nobody reads this FIFO"):
         write_content(str(path), NEW, Sink.of(sys.stdout))
+
+
+def test_nor_through_another_user_s_link_on_the_way(shared):
+    """In a shared folder, as with fs.protected_symlinks, for all that is written: pictures, outputs, recordings."""
+    (shared.parent / "folder").mkdir()
+    (shared.parent / "folder/file").write_text(OLD)
+    for name, owner in (("theirs", NOBODY), ("mine", 0)):
+        (shared / name).symlink_to(shared.parent / "folder")
+        os.chown(shared / name, owner, owner, follow_symlinks=False)
+    (shared / "second").symlink_to("theirs/file")
+    for name in ("theirs/file", "theirs/../folder/file", "second"):
+        path = str(shared / name)
+        with pytest.raises(PermissionError, match="theirs is another user's link, in a folder that everybody can"):
+            write_file(path, NEW)
+        for refusing in (check_file, open_text):
+            with pytest.raises(InvalidValue, match=f"{path} cannot be written: .*theirs is another user's link"):
+                refusing(path)
+    with pytest.raises(InvalidValue, match=r"--record: .* cannot be written: .*theirs is another user's link"):
+        check_place(str(shared / "theirs/new"), overwrite=False, is_bounded=False)
+    assert (shared.parent / "folder/file").read_text() == OLD
+    write_file(str(shared / "mine/file"), NEW)
+    assert (shared.parent / "folder/file").read_text() == NEW
+    check_place(str(shared / "mine/new"), overwrite=False, is_bounded=False)
+
+
+def test_an_output_to_a_fifo_that_nobody_reads_is_an_error(tmp_path):
+    """At once: nobody knows whether there will be a reader."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    with pytest.raises(InvalidValue, match=f"{path} cannot be written: nobody reads this FIFO"):
+        open_text(str(path))
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        with open_text(str(path)) as written:
+            assert os.get_blocking(written.fileno())
+            written.write(NEW)
+        assert reader.read() == NEW
+
+
+def test_a_process_s_links_lead_to_what_it_has(tmp_path, monkeypatch):
+    """Names in /proc are no paths: not the one of its directory, nor of a file that is gone."""
+    monkeypatch.chdir(tmp_path)
+    write_file("/proc/self/cwd/file", NEW)
+    assert (tmp_path / "file").read_text() == NEW
+    with (tmp_path / "file").open("r+b") as file:
+        (tmp_path / "file").unlink()
+        write_file(f"/proc/self/fd/{file.fileno()}", OLD)
+        assert file.read() == OLD.encode()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(IsADirectoryError):
+        write_file(f"{tmp_path}/", NEW)

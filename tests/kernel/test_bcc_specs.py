@@ -40,6 +40,17 @@ def test_intervals_begin_anew():
     assert done.stdout.count("t:syscalls:sys_enter_getppid()\n") == 3
 
 
+def test_a_filter_that_never_holds_counts_nothing():
+    """And is told: of a constant, or a text that is longer than those that are read."""
+    never = "t:syscalls:sys_enter_openat():int:1:0"
+    long = 't:syscalls:sys_enter_openat():int:1:STRCMP("longer than eight", args->filename)'
+    done = pyebpf("argdist", "-z", "8", "-C", never, "-H", long, "0.1", "1")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[1:] == [never, long]
+    for each in (never, long):
+        assert f"{each}: nothing is counted, since its filter never holds\n" in done.stderr
+
+
 def test_arguments_and_results_of_a_function_of_a_file():
     """A parameter by its name in the signature, the result, and the parameter behind the return."""
     needs("attach:uprobe")
@@ -70,6 +81,16 @@ def test_lines_of_events():
     assert [line.split()[-3:] for line in lines] == [
         ["sys_enter_getpgid", "id", f"{NO_PROCESS + number}%"] for number in (2, 3)
     ]
+
+
+def test_the_function_of_a_pattern_is_the_one_that_was_called():
+    """And not the pattern."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    with Traced(path) as traced, running("trace", f"p:{path}:negativ*") as tool:
+        traced.tell("negative 4")
+        tool.stop()
+    assert {line.split()[3] for line in tool.out.splitlines()[1:]} == {"negative"}
 
 
 def test_a_function_of_the_kernel(tmp_path):

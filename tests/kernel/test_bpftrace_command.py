@@ -27,6 +27,22 @@ def test_a_command_ends_with_the_script() -> None:
     assert not Path(f"/proc/{done.stdout.split()[0]}").exists()
 
 
+def test_a_script_of_begin_alone_waits_for_its_command(tmp_path: Path) -> None:
+    """Which would be killed before it has done anything."""
+    done = pyebpf("-e", "BEGIN { print(1); } END { print(2); }", "-c", f"sh -c 'sleep 0.3; echo ran > {tmp_path}/file'")
+    assert (done.returncode, done.stdout) == (0, "1\n2\n\n\n"), done.stderr
+    assert (tmp_path / "file").read_text() == "ran\n"
+
+
+def test_a_command_whose_quotes_do_not_close_is_an_error() -> None:
+    """Of one line."""
+    done = pyebpf("-e", "BEGIN { print(1); }", "-c", 'sh -c "x')
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "pyebpf -e: -c 'sh -c \"x': No closing quotation: words and quotes are as in a shell, so close what is open\n"
+    )
+
+
 def test_a_command_that_is_not_there_is_an_error() -> None:
     """Before anything is attached."""
     done = pyebpf("-e", "BEGIN { print(1); }", "-c", "no-such-command 5")

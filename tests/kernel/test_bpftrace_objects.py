@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import NO_PROCESS, getpgid
@@ -160,6 +160,28 @@ def test_packets_are_captured(tmp_path: Path) -> None:
     assert found[20:24] == (101).to_bytes(4, "little")
     assert [found.count(b"packet %d of pyebpf" % number) for number in range(7)] == [1] * 7
     assert found[24 + 16] >> 4 == 4
+
+
+def test_packets_are_not_captured_where_another_user_says(tmp_path: Path) -> None:
+    """Through his link in a folder that everybody can write to; nor is a FIFO's reader waited for."""
+    needs("user:root", "helper:skb_output@tracing")
+    tmp_path.chmod(0o1777)
+    (tmp_path / "ours").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "ours")
+    os.chown(tmp_path / "link", 65534, 65534, follow_symlinks=False)
+    os.mkfifo(tmp_path / "fifo")
+    for name, why in (("link", "is another user's link"), ("fifo", "nobody reads this FIFO")):
+        script = Script(
+            f'rawtracepoint:net_dev_queue {{ skboutput("{tmp_path / name}", args.skb, args.skb.len, 14); }}'
+        )
+
+        def attached(_: int) -> None:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+                sender.sendto(b"packet", ("127.0.0.1", 9))
+
+        with pytest.raises(InvalidValue, match=rf"skboutput\(\): {tmp_path / name} cannot be written: .*{why}"):
+            list(script.output(attached=attached, duration=10))
+    assert (tmp_path / "ours").read_text() == "old"
 
 
 def test_all_arguments_are_a_record() -> None:

@@ -94,3 +94,13 @@ def test_records_and_tuples_as_keys() -> None:
         {"@y": {"1,{.c=x,.d=2}": 4}},
         {"@z": {"(1,2),3": 5}},
     ]
+
+
+def test_keys_that_differ_are_different_in_json() -> None:
+    """A byte that is no UTF-8 looks like no four characters; texts without such are as they are."""
+    keys = [r"\xff", r"\\xff", r"\\\xff", r"\\\\xff", r"\\xFF", r"a\\b", r"é\\xe9", "é"]
+    text = " ".join(f'@["{key}"] = {number};' for number, key in enumerate(keys, 1))
+    (line,) = printed_by(Script(f"BEGIN {{ {text} }}"), json=True).splitlines()
+    assert json.loads(line)["data"]["@"] == {
+        r"\xff": 1, r"\\xff": 2, r"\\\xff": 3, r"\\\\xff": 4, r"\xFF": 5, r"a\b": 6, r"é\\xe9": 7, "é": 8
+    }  # fmt: skip

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from pyebpf.errors import CompileError
 from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
 
 if TYPE_CHECKING:
@@ -261,3 +265,31 @@ def test_gathered_maps_may_be_declared() -> None:
     assert text == "@c[1]: 1\n@c[2]: 1\n"
     text = printed("let @c = percpulruhash(64); BEGIN { @c[1] = sum(4); @c[1] = sum(5); print(@c[1]); }")
     assert text == "9\n@c[1]: 9\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("BEGIN { if ($1) { @a = count(); } } END { print(@a); }", "@a: 0\n"),
+        ("BEGIN /0/ { @a = count(); } END { print(@a); }", "@a: 0\n"),
+        ("BEGIN { if (1) { } else if (2) { @a = 5; } print(@a + 1); }", "1\n"),
+        ("BEGIN { return; @a = 5; } END { print(@a + 1); }", "1\n"),
+        ("BEGIN { if (0) { @a = 5; } } END { print(2); }", "2\n"),
+    ],
+)
+def test_a_map_has_the_type_of_what_nothing_comes_to(text: str, expected: str) -> None:
+    """As with bpftrace; one that nothing else reads is not there."""
+    assert printed(text, arguments=["0"]).startswith(expected)
+
+
+def test_a_negative_number_of_entries_is_all_of_them() -> None:
+    """As with bpftrace, for which it is a large one."""
+    text = "BEGIN { @[1] = 1; @[2] = 2; print(@, -1); clear(@); }"
+    assert printed(text).splitlines()[:2] == ["@[1]: 1", "@[2]: 2"]
+
+
+def test_what_is_wrong_where_nothing_comes_to_is_no_error() -> None:
+    """But tells no type."""
+    assert printed("BEGIN { if (0) { nonsense(5); } print(1); }") == "1\n"
+    with pytest.raises(CompileError, match="@a is never assigned"):
+        Script("BEGIN { if (0) { nonsense(5); @a = 5; } print(@a); }").compile(FakeTarget())

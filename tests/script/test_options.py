@@ -30,6 +30,14 @@ def test_a_parameter_is_a_number_as_a_script_writes_it(text: str, number: int) -
     assert printed("BEGIN { print($1); }", arguments=[text]) == f"{number}\n"
 
 
+def test_a_byte_order_mark_is_no_part_of_a_script(tmp_path: Path) -> None:
+    """Nor of a header; editors of Windows begin files with it."""
+    assert printed("\ufeffBEGIN { print(1); }\r\n") == "1\n"
+    (tmp_path / "own.h").write_bytes(b"\xef\xbb\xbf#define LIMIT 5\n")
+    script = Script('#include "own.h"\nBEGIN { print(LIMIT); }', file=str(tmp_path / "script.bt"))
+    assert printed_by(script, lambda _: None) == "5\n"
+
+
 def test_the_room_for_events_is_that_of_perf_rb_pages() -> None:
     """Pages of 4 KiB, a power of two of them, 1 MiB at least; not more than a ring buffer can have."""
     sizes = {
@@ -110,6 +118,25 @@ def test_cat_ends_at_its_limit(tmp_path) -> None:
     (tmp_path / "file").write_text("abcdef")
     script = Script(f'config = {{ max_cat_bytes = 3 }} BEGIN {{ cat("{tmp_path}/file"); }}')
     assert printed_by(script, lambda _: None) == "abc"
+
+
+def test_cat_reads_regular_files_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A FIFO would wait for a writer, and a device has no end; files of /proc are regular."""
+    os.mkfifo(tmp_path / "fifo")
+    for path in (f"{tmp_path}/fifo", "/dev/zero", str(tmp_path)):
+        assert printed(f'BEGIN {{ cat("{path}"); print(1); }}') == "1\n"
+        assert capsys.readouterr().err == (
+            f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read\n"
+        )
+    assert printed('BEGIN { cat("/proc/sys/kernel/ostype"); print(1); }') == "Linux\n1\n"
+
+
+def test_cat_prints_no_more_than_fits_into_memory() -> None:
+    """What `max_cat_bytes` asks for is made no room for before a file is so large."""
+    setting = {"max_cat_bytes": "67108864"}
+    assert Script("BEGIN { }", settings=setting)._script.script.settings.max_cat_bytes == 1 << 26
+    with pytest.raises(CompileError, match="max_cat_bytes = 9999999999: give 0 to 67108864 bytes, which are 64 MiB"):
+        Script("config = { max_cat_bytes = 9999999999 } BEGIN { }")
 
 
 def test_a_file_that_cannot_be_read_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,3 +122,23 @@ def test_a_character_by_an_index_that_is_known_at_run_time_only() -> None:
     assert (
         printed('BEGIN { $a = "foo"; $i = (uint64)0; printf("%c", $a[$i]); $i += 10; printf("%d", $a[$i]); }') == "f0"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "mebibytes"),
+    [
+        ("let @a = hash(50000000); BEGIN { @a[1] = 1; }", 3814),
+        ("config = { max_map_keys = 50000000 } BEGIN { @a[1] = 1; }", 3814),
+        (
+            "let @a = percpuhash(5000000); BEGIN { @a[1] = count(); }",
+            343 + 5_000_000 * 8 * FakeTarget().possible_cpus // 2**20,
+        ),
+        ("let @a = hash(1000000); BEGIN { @a[1] = 1; }", None),
+        ("config = { max_map_keys = 50000000 } BEGIN { @a = 1; }", None),
+    ],
+)
+def test_large_maps_are_told(text: str, mebibytes: int | None) -> None:
+    """The kernel makes all of their entries at once."""
+    message = f"@a takes {mebibytes} MiB of the kernel's memory from the start: give it fewer entries"
+    found = remarks(text)
+    assert (found == []) if mebibytes is None else (message in found[0])

@@ -94,6 +94,15 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
         ('if (1) { let $x; $x = 1; } if (1) { $x = "a"; }', "$x", "a"),
         ('for ($x : 0..2) { let $y = $x; } $x = "a"; $y = "b";', "($x, $y)", "(a, b)"),
         ('for ($x : 0..2) { } @m[1, "a"] = 1; for ($x : @m) { $y = $x; } clear(@m);', "$y.0.1", "a"),
+        (
+            "$x = true; $y = pid == pid;",
+            "($x + $y, $x - $y, $x * $y, $x ^ $y, $x | false, $x / $y)",
+            "(true, false, true, false, true, true)",
+        ),
+        ("$x = true;", "($x + 1, true + true, $x << 1)", "(2, true, 2)"),
+        ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : 300) < $x", "true"),
+        ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : -1) < $x", "false"),
+        ("$x = (uint64)18446744073709551615; $y = pid;", "($y ? 1 : 2) | $x", "18446744073709551615"),
     ],
 )
 def test_variables_hold_values(before: str, expression: str, text: str) -> None:

@@ -54,9 +54,9 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 
 def is_signed(left: Integer, right: Integer) -> bool:
     """Whether an operation is signed: if either side is, but a literal takes the other's sign if it is not negative."""
-    if left.type.flexible and left.literal is not None and left.literal >= 0:
+    if left.type.flexible and (left.literal or 0) >= 0:
         return right.signed
-    if right.type.flexible and right.literal is not None and right.literal >= 0:
+    if right.type.flexible and (right.literal or 0) >= 0:
         return left.signed
     return left.signed or right.signed
 

@@ -66,7 +66,7 @@ class Scope:
         #: Whether exit() is called.
         self.exits = False
         #: Whether what is built is only asked about, in code that nothing comes to.
-        self.asking = False
+        self.asking = script.asks_everywhere
         #: The first place where a variable is read that nothing has been assigned to.
         self.unknown: CompileError | None = None
 
@@ -104,11 +104,13 @@ class ProbeBody(Body):
 
     def build(self, p: ProgramBuilder) -> None:
         from pyebpf.bpftrace.translate.expressions import condition
+        from pyebpf.bpftrace.translate.growth import check_growth
         from pyebpf.bpftrace.translate.statements import run_block
 
         p.keeps_byte_order = True
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
+        check_growth(scope, self.probe)
         if isinstance(p.program_context, IteratorProgramContext):
             with p.b.if_(p.program_context.end(p)):
                 scope.leave()

@@ -42,15 +42,20 @@ from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import replace
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
+
+
+#: Values of a tuple at most, with those of the tuples in it: each is in a place of its own.
+MAX_VALUES = 500
 
 
 def evaluate(s: Scope, node: ast.Expression) -> Value:
@@ -240,8 +245,12 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if operator in ("/", "%") and other_number.literal == 0:
         raise s.error("division by zero", node)
     if operator in ("/", "%") and other_number.literal is None:
-        return divisions.divided(s, operator, one, other_number, node)
-    return arithmetic.binary(p, operator, one, other_number)
+        made = divisions.divided(s, operator, one, other_number, node)
+    else:
+        made = arithmetic.binary(p, operator, one, other_number)
+    if isinstance(left, Condition) and isinstance(right, Condition) and operator not in ("<<", ">>"):
+        return Condition(arithmetic.is_set(p, made.value))  # bpftrace's `true + true` is true
+    return made
 
 
 def _compare_groups(s: Scope, operator: str, left: Group, right: Group, node: ast.Node) -> Value:
@@ -306,7 +315,12 @@ def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
         found = _note(s, name, perform(s, node.otherwise), node) and found
     if not found:
         return None
-    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
+    if s.storage.type_of(name) is None:
+        return Unknown(s.p)
+    made = s.storage.read(name)
+    if isinstance(made, Integer):  # one of two literals is as a literal: others decide on its sign
+        made.type = replace(made.type, flexible=getattr(s.variables.types.get(name), "flexible", False))
+    return made
 
 
 def _note(s: Scope, name: str, value: Value | None, node: ast.Node) -> bool:
@@ -362,11 +376,20 @@ def _increment(s: Scope, node: ast.Increment) -> Value | None:
 
 
 def _tuple(s: Scope, node: ast.Tuple) -> Value:
-    return Group([kept(s, evaluate(s, each), each) for each in node.elements])
+    return _group(s, node, node.elements)
 
 
 def _record(s: Scope, node: ast.Record) -> Value:
-    return Group([kept(s, evaluate(s, each.value), each) for each in node.fields], [each.name for each in node.fields])
+    return _group(s, node, [each.value for each in node.fields], [each.name for each in node.fields])
+
+
+def _group(s: Scope, node: ast.Node, elements: Sequence[ast.Expression], names: Sequence[str] = ()) -> Group:
+    found = Group([kept(s, evaluate(s, each), each) for each in elements], names)
+    if found.size > MAX_VALUES:
+        raise s.error(
+            f"{found.size} values are too many: a tuple has {MAX_VALUES} at most, with those in its tuples", node
+        )
+    return found
 
 
 def _tuple_access(s: Scope, node: ast.TupleAccess) -> Value:

@@ -17,6 +17,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeAlias
 
     from pyebpf.bpftrace.ast import Map, MapDeclaration, Node
@@ -34,6 +35,10 @@ KINDS = {
 #: Those for values that are assigned, and those for what functions gather.
 _ASSIGNED_KINDS = (MapType.HASH, MapType.LRU_HASH)
 _GATHERED_KINDS = (MapType.HASH, MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH)
+#: Bytes of an entry beside key and value: the kernel's head of it, and its bucket.
+_ENTRY = 64
+#: MiB of a map from which on a script's user is told, and the least number of keys that may come to so much.
+_MUCH, _MANY_KEYS = 256, 10_000
 
 
 @dataclass()
@@ -199,6 +204,22 @@ class Maps:
             for declared, each in zip(self._declarations, facts, strict=True)
             if each.keyed is None and each.value is None
         ]
+
+    def large(self, cpus: Callable[[], int]) -> list[tuple[Node, str, int]]:
+        """Maps whose entries take much memory as soon as they are made: where they are, their names, MiB."""
+        found = []
+        for name in sorted(self._tables):
+            table, facts = self._tables[name][1], self._facts[name]
+            if not facts.keyed or facts.size < _MANY_KEYS:
+                continue
+            spec = table.spec
+            assert spec.key is not None
+            assert spec.value is not None
+            parts = cpus() if spec.type in (MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH) else 1
+            mebibytes = facts.size * (_ENTRY + spec.key.size + parts * spec.value.size) >> 20
+            if mebibytes >= _MUCH:
+                found.append((facts.node, table.name, mebibytes))
+        return found
 
     def tables(self) -> list[AnyTable]:
         """All maps of known types, in the order of their names."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import literals
 from pyebpf.bpftrace.translate.constants import CONSTANTS
+from pyebpf.bpftrace.translate.settings import MAX_STRLEN
 from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotFound
@@ -29,8 +30,13 @@ def string(s: Scope, node: ast.String) -> Value:
 
 
 def bounded_text(s: Scope, data: bytes, node: ast.Node) -> Text:
-    """A text that the script or the command line has, if it is no longer than the setting max_strlen lets it be."""
+    """A text that the script or the command line has, if it is no longer than the setting max_strlen lets it be.
+
+    Without that setting it is no longer than one that a probe reads may be.
+    """
     most = s.script.longest_literal
+    if len(data) > MAX_STRLEN:
+        raise s.error(f"this text is too long, of {len(data)} bytes: give {MAX_STRLEN} at most", node)
     if most is not None and len(data) >= most:
         raise s.error(f"this string has {len(data)} bytes, and max_strlen = {most} takes {most - 1} and a NUL", node)
     return literal_text(data)

@@ -67,6 +67,8 @@ class Script:
         self.folded: dict[int, tuple[Node, int | None]] = {}
         #: Warnings, each with the first place that it is about.
         self.concerns: dict[str, Node] = {}
+        #: Whether they are built, for the types in them; the result is thrown away.
+        self.asks_everywhere = False
         self._names: dict[int, int] = {}
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.macros import MAX_CHAIN
 from pyebpf.bpftrace.translate import casts, type_names
 from pyebpf.bpftrace.translate.expressions import assign_variable, evaluate
 from pyebpf.bpftrace.translate.values import Unknown
@@ -57,6 +58,8 @@ def call(s: Scope, node: ast.Call, function: ast.Function) -> Value | None:
     chain = [each.function.name for each in s.frames]
     if function.name in chain:
         raise s.error(f"the function {node.name} calls itself: {' > '.join([*chain, node.name])}: write a loop", node)
+    if len(chain) >= MAX_CHAIN:
+        raise s.error(f"functions call each other more than {MAX_CHAIN} deep: call fewer", node)
     values = [evaluate(s, each) for each in node.arguments]
     for parameter, value, given in zip(function.parameters, values, node.arguments, strict=True):
         _hold(s, parameter.variable.name, parameter.type, value, given)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_STRING = 64
 #: The greatest such setting: what a program holds of strings at once has to fit into a value of a per-CPU map.
 MAX_STRLEN = 16384
+#: Bytes of a file that cat() prints at most: they are in memory at once.
+_MAX_CAT_BYTES = 1 << 26
 #: Bytes of a page of perf_rb_pages, wherever it runs, and the most pages: a ring buffer has 1 GiB at most.
 PAGE, _MAX_PAGES = 4096, 1 << 18
 #: What becomes of attach points that the machine has not.
@@ -102,7 +104,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "max_map_keys": _Number(1).read,
     "print_maps_on_exit": _truth,
     "stack_mode": _Choice("stack_mode", MODES).read,
-    "max_cat_bytes": _Number(most=(1 << 64) - 1).read,
+    "max_cat_bytes": _Number(most=_MAX_CAT_BYTES).read,
     "dummy_ts_map": str,
     "missing_probes": _Choice("missing_probes", _MISSING_PROBES, folds=True).read,
     "perf_rb_pages": _pages,

@@ -16,6 +16,7 @@ from pyebpf.bpftrace.translate.expressions import (
     number,
     perform,
 )
+from pyebpf.bpftrace.translate.growth import MAX_UNROLL
 from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 #: Iterations of a `while` where the kernel does not end loops itself: one that goes on is left, and counted as a drop.
 MAX_ITERATIONS = 1024
-#: Copies that `unroll` makes at most.
-MAX_UNROLL = 100
 
 
 def run_block(s: Scope, block: ast.Block) -> None:
@@ -73,7 +72,7 @@ def _expression(s: Scope, node: ast.ExpressionStatement) -> None:
 def _if(s: Scope, node: ast.If) -> None:
     """`if` whose value nobody takes."""
     b, test = s.p.b, condition(s, node.test)
-    if isinstance(test, Always):
+    if isinstance(test, Always) and not s.script.asks_everywhere:
         _branch(s, node.then if test.holds else node.otherwise)
         return
     with b.if_(test):

@@ -231,6 +231,8 @@ class Group(Value):
     def __init__(self, elements: Sequence[Value], names: Sequence[str] = ()) -> None:
         self.elements = tuple(elements)
         self.names = tuple(names)
+        #: Values in it that are no tuples themselves.
+        self.size: int = sum([each.size if isinstance(each, Group) else 1 for each in self.elements])
         types = tuple(each.type for each in elements)
         self.type: Tuple | Record = Record(self.names, types) if names else Tuple(types)
 
