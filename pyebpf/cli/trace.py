@@ -18,9 +18,9 @@ Prints a line for each call, return, tracepoint or USDT probe. SPEC is bcc's:
   PROBE[(SIGNATURE)] [(PREDICATE)] ["FORMAT", EXPRESSION, ...]
 
 PROBE is a function of the kernel, FILE:FUNCTION, r::FUNCTION for its return,
-t:CATEGORY:NAME or u:FILE:NAME. FORMAT is printf's; %s reads a text, %K and %U
-are names of functions. Expressions are those of pyebpf argdist; retval is
-$retval.
+t:CATEGORY:NAME, u:FILE:NAME or u:FILE:PROVIDER:NAME. FORMAT is printf's; %s
+reads a text, %K and %U are names of functions. Expressions are those of pyebpf
+argdist; retval is $retval.
 
 examples:
   pyebpf trace 't:block:block_rq_complete "sectors=%d", args->nr_sector'

@@ -27,6 +27,12 @@ COUNTED = {
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
     "p:c:free()": "uprobe:c:free { @spec0 = count(); }",
     "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int)(arg0))] = count(); }",
+    "u:python3:python:gc__start():int:arg1": "usdt:python3:python:gc__start { @spec0[((int)(arg0))] = count(); }",
+    "u:python3:gc__start:int:arg1:arg1 > 1": (
+        "usdt:python3:gc__start { if ((arg0 > 1)) { @spec0[((int)(arg0))] = count(); } }"
+    ),
+    "u:python3:python:gc__start": "usdt:python3:python:gc__start { @spec0 = count(); }",
+    "u:python3:gc__start": "usdt:python3:gc__start { @spec0 = count(); }",
     "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[str(comm), ((u64)(tid))] = count(); }",
     "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int)(((int)arg0) > 1 ? ((int)arg0) : 0))] = count(); }",
     'p::f(char *a):u8:1:STRCMP("x:y", a)': (
@@ -63,6 +69,10 @@ TRACED = {
     ),
     'u:pthread:pthread_create "%U %K", arg3, arg2': (
         f'usdt:pthread:pthread_create {{ {ROW}%s %s\\n", pid, tid, comm, "pthread_create", usym(arg2), ksym(arg1)); }}'
+    ),
+    'u:pthread:libpthread:pthread_create (arg4 != 0) "%d", arg4': (
+        f'usdt:pthread:libpthread:pthread_create {{ if ((arg3 != 0)) {{ {ROW}%d\\n", pid, tid, comm, '
+        '"libpthread:pthread_create", arg3); } }'
     ),
     'r:c:fopen (STRCMP("a b", $entry(arg1)))': (
         "uprobe:c:fopen { @entry0_0[tid] = arg0; }\n"
