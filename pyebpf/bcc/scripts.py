@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.specs import refused
+from pyebpf.bcc.specs import Distribution, Trace, refused
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyebpf.bcc.specs import Distribution, Probe, Trace
+    from pyebpf.bcc.specs import Probe
 
 #: Attach points by kind: of the kernel, of a file.
 _PROVIDERS = {"p": ("kprobe", "uprobe"), "r": ("kretprobe", "uretprobe"), "t": ("tracepoint", ""), "u": ("", "usdt")}
@@ -43,6 +43,8 @@ _CURRENT = {
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
 )
+#: What the entry of a function keeps for its return, in a probe and a line of its own.
+_KEPT = re.compile(r"\$(?:entry|latency)\b")
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
 #: What never holds of a function of a file: what it returns is 64 bits without a sign, whatever its type.
 _NEGATIVE = re.compile(r"(?<![\w)])\$?retval\s*(?:<\s*0\b|(?:<=|==|<)\s*-\s*\w+)")
@@ -300,6 +302,19 @@ def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
     if len(given) < len(values):
         raise refused(spec.text, max(spec.text.rfind(values[-1]), 0), "nothing prints this value: give its %d, %s, …")
     return layout, given
+
+
+def spec_of_line(specs: Sequence[Distribution | Trace], number: int) -> Distribution | Trace | None:
+    """The specification that a line of the script was made of, counted from 1; None if it was made of none."""
+    begin = 2  # behind the settings, and trace's heading
+    for spec in specs:
+        condition = spec.filter if isinstance(spec, Distribution) else spec.predicate
+        begin += isinstance(spec, Trace) and spec is specs[0]
+        end = begin + 1 + bool(spec.probe.kind == "r" and _KEPT.search(" ".join([condition, *spec.expressions])))
+        if begin <= number < end:
+            return spec
+        begin = end
+    return None
 
 
 def _settings(strings: int | None) -> Iterator[str]:
