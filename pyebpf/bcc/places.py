@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.scripts import spec_of_line
+from pyebpf.bcc.scripts import CURRENT, spec_of_line
 from pyebpf.bcc.specs import refused
 from pyebpf.errors import closest
 
@@ -62,8 +62,9 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
                 name: str = parameters[int(number[1])].name
                 return name
             word = f"arg{int(number[1]) + 1}"  # noqa: PLW2901 - as bcc counts them
-        if _position(spec.text, word) >= 0:
-            return word
+        for own in (word, *(name for name, current in CURRENT.items() if current == word)):
+            if _position(spec.text, own) >= 0:
+                return own
     return None
 
 

@@ -27,8 +27,8 @@ _SWAPPED = {
     for name in names
 }
 
-#: What bcc calls current values, by what bpftrace does. bcc's `$pid` is the thread's.
-_CURRENT = {
+#: What bcc calls current values, by what bpftrace does. trace's `$pid` is the thread's, argdist's `$PID` the process's.
+CURRENT = {
     "$retval": "retval",
     "$uid": "uid",
     "$gid": "gid",
@@ -36,6 +36,11 @@ _CURRENT = {
     "$tgid": "pid",
     "$cpu": "cpu",
     "$comm": "comm",
+    "$PID": "pid",
+    "$TGID": "pid",
+    "$UID": "uid",
+    "$GID": "gid",
+    "$COMM": "comm",
     "$ktime": "nsecs",
     "$task": "curtask",
     "NULL": "0",
@@ -105,10 +110,10 @@ class Expressions:
                 continue
             elif word == "$latency":
                 found.append(f"(nsecs - {self._kept('nsecs')})")
-            elif word in _CURRENT:
-                found.append(_CURRENT[word])
+            elif word in CURRENT:
+                found.append(CURRENT[word])
             elif word.startswith("$"):
-                names = ", ".join([*(each for each in _CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
+                names = ", ".join([*(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
                 raise refused(self._text, max(self._text.find(word), 0), f"{word} is none of {names}")
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
                 found.append(self._name(word, at_entry=at_entry))
@@ -199,20 +204,26 @@ def attach_point(probe: Probe) -> str:
 
 
 def _typed(type_: str, value: str) -> str:
+    if value == "comm":  # a text, whatever type stands before it: bcc's own examples have u32
+        return value
     if " ".join(type_.split()) in _CHARACTER_TYPES:
         return f"str({value})"
     return f"({cast(type_)}({value}))" if cast(type_) else value
 
 
 def distribution_script(
-    specs: Sequence[tuple[str, Distribution]], *, pid: int | None = None, strings: int | None = None
+    specs: Sequence[tuple[str, Distribution]],
+    *,
+    pid: int | None = None,
+    tid: int | None = None,
+    strings: int | None = None,
 ) -> str:
     """A script for specifications of argdist, each with "hist" or "count": the maps are `@spec0`, `@spec1`, …."""
     parts = list(_settings(strings))
     for number, (function, spec) in enumerate(specs):
         of_result = (type_ for type_, each in zip(spec.types, spec.expressions, strict=True) if each == "$retval")
         expressions = Expressions(spec.text, spec.probe, number, next(of_result, ""))
-        conditions = [f"pid == {pid}"] if pid is not None else []
+        conditions = [f"{name} == {value}" for name, value in (("pid", pid), ("tid", tid)) if value is not None]
         if spec.filter:
             conditions.append(f"({expressions.condition(spec.filter)})")
         values = [

@@ -50,7 +50,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A specification of argdist: types with as many expressions, a filter, and the heading of its output."""
+    """A specification of argdist: types with as many expressions, a filter, and the heading of its output.
+
+    Without an expression a return is what the function returns, an `int`; all else is counted as events.
+    """
 
     text: str
     probe: Probe
@@ -167,6 +170,8 @@ def parse_distribution(text: str) -> Distribution:
         raise refused(text, parts[3][0], "write TYPE:EXPRESSION, such as int:$retval")
     types = tuple(part.strip() for _, part in split(parts[3][1], ",")) if len(parts) > 3 else ()
     expressions = tuple(part.strip() for _, part in split(parts[4][1], ",")) if len(parts) > 3 else ()
+    if len(parts) == 3 and kind == "r":
+        types, expressions = ("int",), ("$retval",)
     if len(types) != len(expressions):
         raise refused(text, parts[3][0], f"{len(types)} types, and {len(expressions)} expressions")
     if "" in types or "" in expressions:

@@ -58,6 +58,7 @@ DISTRIBUTIONS = [
         f"GFP_ATOMIC is no parameter of f, and no constant of the kernel's{MACRO}",
         "GFP_ATOMIC",
     ),
+    ("t:a:b():u32:$COMM", "comm", "a string", "a string", "$COMM"),
     ("p:c:f(int x):int:foo(x)", "foo(((int)arg0))", "there is no function", "there is no function", "foo"),
     ("p:c:f(int fd, int x):int:x", "((int)arg1)", "no such thing", "no such thing", "x"),
     ("p:c:f():int:arg2", "arg1", "gone", "gone", "arg2"),

@@ -33,7 +33,12 @@ COUNTED = {
     ),
     "u:python3:python:gc__start": "usdt:python3:python:gc__start { @spec0 = count(); }",
     "u:python3:gc__start": "usdt:python3:gc__start { @spec0 = count(); }",
-    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[str(comm), ((u64)(tid))] = count(); }",
+    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[comm, ((u64)(tid))] = count(); }",
+    "r:c:read()": "uretprobe:c:read { @spec0[((int)(retval))] = count(); }",
+    "p::f():u32,u32,u32,u32:$PID,$TGID,$UID,$GID:$PID > 1": (
+        "kprobe:f { if ((pid > 1)) { @spec0[((u32)(pid)), ((u32)(pid)), ((u32)(uid)), ((u32)(gid))] = count(); } }"
+    ),
+    "t:a:b():u32:$COMM": "tracepoint:a:b { @spec0[comm] = count(); }",
     "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int)(((int)arg0) > 1 ? ((int)arg0) : 0))] = count(); }",
     'p::f(char *a):u8:1:STRCMP("x:y", a)': (
         'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((u8)(1))] = count(); } }'
@@ -159,6 +164,9 @@ def test_several_and_options():
     )
     assert "max_strlen = 200" in script
     parse(script, "<trace>")
+    assert "if (pid == 7 && tid == 8) { @spec1" in distribution_script(specs, pid=7, tid=8)
+    spec = parse_distribution("r:c:read()")
+    assert "@spec0 = hist(((int)(retval)));" in distribution_script([("hist", spec)])
     with pytest.raises(InvalidValue, match="-H takes one expression"):
         distribution_script([("hist", parse_distribution("p::f()"))])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from pathlib import Path
 
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs, needs_functions
@@ -56,6 +57,29 @@ def test_arguments_and_results_of_a_function_of_a_file():
         "arguments", "[4, 0]: 1", "[1, 1]: 2", "[2, 0]: 2", "[3, 1]: 2",
         "results", "[-4]: 1", "[-3]: 2", "[-2]: 2",
     ]  # fmt: skip
+
+
+def test_names_of_argdist_and_what_a_return_gives_without_an_expression():
+    """The process and the thread's name, in the filter too; a number without a sign where its type is said."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", "t:syscalls:sys_enter_getpgid():char*,u32,u32:$COMM,$PID,$UID:$PID == $TGID#names",
+        "-C", f"t:syscalls:sys_enter_getpgid():int:1:(int)args->pid == {NO_PROCESS + 5}#typed",
+        "-C", f"r:{path}:negative()#results",
+    )  # fmt: skip
+    with Traced(path) as traced, running("argdist", *specs, "-t", str(os.getpid()), "600") as tool:
+        getpgid(5)
+        traced.tell("negative 4")
+        tool.stop()
+    comm = Path("/proc/self/comm").read_text().strip()
+    assert tool.out.splitlines()[1:] == [
+        "names", f"[{comm}, {os.getpid()}, {os.geteuid()}]: 1", "typed", "[1]: 1", "results",
+    ]  # fmt: skip
+    with Traced(path) as traced, running("argdist", "-C", f"r:{path}:negative()", "600") as tool:
+        traced.tell("negative 4")
+        tool.stop()
+    assert tool.out.splitlines()[2:4] == ["[-4]: 1", "[-3]: 1"]
 
 
 def test_lines_of_events():
