@@ -243,41 +243,68 @@ def distribution_script(
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Options of trace: whose events, what is printed of each, after how many it ends."""
+    """Options of trace: whose events, what is printed of each, after how many it ends.
+
+    `name` is part of the thread's name, `but` a process that is left out. With `marks` messages are marked, for
+    `Messages`.
+    """
 
     pid: int | None = None
     tid: int | None = None
+    uid: int | None = None
+    name: str = ""
+    but: int | None = None
     time: bool = False
+    since: bool = False
+    unix: bool = False
     cpu: bool = False
     kernel_stack: bool = False
     user_stack: bool = False
     most: int | None = None
     strings: int | None = None
+    marks: bool = False
+
+    def columns(self) -> Iterator[tuple[str, int, str, str]]:
+        """The columns before a message: the heading, its width, the layout of the values, and these."""
+        if self.time:
+            yield "TIME", 8, "%-8s", 'strftime("%H:%M:%S", nsecs)'
+        if self.unix:
+            yield "TIME(s)", 17, "%-17s", 'strftime("%s.%f", nsecs)'
+        elif self.since:
+            yield "TIME(s)", 11, "%4d.%06d", "elapsed / 1000000000, elapsed % 1000000000 / 1000"
+        if self.cpu:
+            yield "CPU", 3, "%-3d", "cpu"
+        yield from (("PID", 7, "%-7d", "pid"), ("TID", 7, "%-7d", "tid"), ("COMM", 15, "%-15s", "comm"))
+
+    def conditions(self) -> Iterator[str]:
+        """What must hold of an event, besides its own predicate."""
+        for name, value in (("pid", self.pid), ("tid", self.tid), ("uid", self.uid)):
+            if value is not None:
+                yield f"{name} == {value}"
+        if self.but is not None:
+            yield f"pid != {self.but}"
+        if self.name:
+            quoted = self.name.replace("\\", "\\\\").replace('"', '\\"')
+            yield f'strcontains(comm, "{quoted}")'
 
 
 def trace_script(specs: Sequence[Trace], options: TraceOptions) -> str:
     """A script for specifications of trace: a line for each event."""
     parts = list(_settings(options.strings))
-    columns = [("%-7s", "PID"), ("%-7s", "TID"), ("%-15s", "COMM"), ("%-16s", "FUNC")]
-    values = ["pid", "tid", "comm"]
-    if options.cpu:
-        columns.insert(0, ("%-3s", "CPU"))
-        values.insert(0, "cpu")
-    if options.time:
-        columns.insert(0, ("%-8s", "TIME"))
-        values.insert(0, 'strftime("%H:%M:%S", nsecs)')
-    heading = " ".join(f"{layout[:1]}{layout[1:-1]}s" for layout, _ in columns)
-    names = ", ".join(f'"{name}"' for _, name in columns)
-    parts.append(f'BEGIN {{ printf("{heading} -\\n", {names}); }}\n')
-    row = " ".join(layout if name in ("TIME", "COMM", "FUNC") else layout[:-1] + "d" for layout, name in columns)
+    columns = list(options.columns())
+    heading = " ".join(f"%-{width}s" for _, width, _, _ in columns)
+    names = ", ".join(f'"{name}"' for name, _, _, _ in columns)
+    parts.append(f'BEGIN {{ printf("{heading} %-16s -\\n", {names}, "FUNC"); }}\n')
+    row = " ".join(layout for _, _, layout, _ in columns) + " %-16s " + ("\\x1f" if options.marks else "")
+    before = ", ".join(values for _, _, _, values in columns)
     for number, spec in enumerate(specs):
         expressions = Expressions(spec.text, spec.probe, number)
-        conditions = [f"{name} == {value}" for name, value in (("pid", options.pid), ("tid", options.tid)) if value]
+        conditions = list(options.conditions())
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
         shown = f'"{spec.probe.name}"'
-        body = f'printf("{row} {layout}\\n", {", ".join([*values, shown, *given])});'
+        body = f'printf("{row}{layout}\\n", {", ".join([before, shown, *given])});'
         if options.kernel_stack:
             body += ' printf("%s\\n", kstack);'
         if options.user_stack:

@@ -53,6 +53,8 @@ def parser() -> Parser:
     made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
     made.add_argument("interval", type=seconds, nargs="?", help="seconds between summaries (default: 1)", default=1.0)
     made.add_argument("times", type=positive, nargs="?", metavar="count", help="how many summaries (default: no limit)")
+    made.add_argument("-i", dest="every", type=seconds, metavar="SECONDS", help="the interval, as bcc has it")
+    made.add_argument("-n", dest="most", type=positive, metavar="N", help="the count, as bcc has it")
     return made
 
 
@@ -86,7 +88,7 @@ def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> i
         tell_attached(script, len(specs), verbose=given.verbose)
         if given.duration is not None:
             stop.end_after(given.duration)
-        for shown, last in intervals(given.interval, stop, stop.wait):
+        for shown, last in intervals(given.every or given.interval, stop, stop.wait):
             sink.holds = True
             sink.write(time.strftime("[%H:%M:%S]\n"))
             for number, spec in enumerate(specs):
@@ -99,7 +101,7 @@ def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> i
                         sink.line(rest.removeprefix(": "))
             sink.holds = False
             sink.flush()
-            if last or shown == given.times:
+            if last or shown == (given.most or given.times):
                 break
         tell_dropped(script.dropped)
     return 0

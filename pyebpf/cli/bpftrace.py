@@ -18,6 +18,7 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyebpf.bcc.messages import Messages
     from pyebpf.cli.child import Child
     from pyebpf.script import Script
 
@@ -270,10 +271,11 @@ def print_output(
     stream: TextIO | None = None,
     child: Child | None = None,
     benchmarks: bool = False,
+    messages: Messages | None = None,
 ) -> int:
     """Run a script and print what it prints, to standard output or another stream; its status.
 
-    With a child it begins once all is attached, and the script ends with it.
+    With a child it begins once all is attached, and the script ends with it. `messages` choose what is printed.
     """
     if json:
         from pyebpf.bpftrace.json_printer import counted
@@ -297,10 +299,11 @@ def print_output(
     with until_signal() as stop, _signals_of(script):
 
         def is_over() -> bool:
-            return stop.is_set() or (child is not None and child.is_over())
+            shown = messages is not None and messages.is_over
+            return stop.is_set() or shown or (child is not None and child.is_over())
 
         for text in script.output(is_over, attached=attached, json=json, benchmarks=benchmarks):
-            sink.write(text)
+            sink.write(text if messages is None else messages.shown(text))
         if json and script.last_dropped:
             sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
         sink.flush()

@@ -163,6 +163,14 @@ def test_several_and_options():
         "@events++; if (@events == 3) { exit(); } } }"
     )
     assert "max_strlen = 200" in script
+    options = TraceOptions(uid=9, name='a"\\', but=10, since=True, marks=True)
+    assert probes(trace_script([parse_trace("f")], options)) == (
+        r'kprobe:f { if (uid == 9 && pid != 10 && strcontains(comm, "a\"\\")) { printf("%4d.%06d %-7d %-7d %-15s %-16s '
+        r'\x1f\n", elapsed / 1000000000, elapsed % 1000000000 / 1000, pid, tid, comm, "f"); } }'
+    )
+    unix = trace_script([parse_trace("f")], TraceOptions(since=True, unix=True))
+    assert 'strftime("%s.%f", nsecs), pid' in unix
+    parse(unix, "<trace>")
     parse(script, "<trace>")
     assert "if (pid == 7 && tid == 8) { @spec1" in distribution_script(specs, pid=7, tid=8)
     spec = parse_distribution("r:c:read()")

@@ -96,6 +96,37 @@ def test_lines_of_events():
     ]
 
 
+def test_lines_are_chosen_by_names_and_messages(tmp_path):
+    """-f and -M together count what is shown; -n takes part of the thread's name; columns stand before the others."""
+    spec = 't:syscalls:sys_enter_getpgid "id %d", args->pid'
+    with running("trace", *MINE, "-f", f"id {NO_PROCESS + 2}", "-M", "2", "-t", "-C", spec) as tool:
+        getpgid(1, 2, 3, 2, 2)
+        assert tool.wait() == 0
+    heading, *lines = tool.out.splitlines()
+    assert heading.split() == ["TIME(s)", "CPU", "PID", "TID", "COMM", "FUNC", "-"]
+    assert [line.split()[-2:] for line in lines] == [["id", str(NO_PROCESS + 2)]] * 2
+    assert all(re.match(r" *\d+\.\d{6} \d+ +\d+ ", line) for line in lines)
+    comm = Path("/proc/self/comm").read_text().strip()
+    with (
+        running("trace", "--uid", str(os.geteuid()), "-n", comm[1:], "-L", str(os.getpid()), spec) as named,
+        running("trace", *MINE, "-n", f"{comm[1:]}x", spec) as other,
+    ):
+        getpgid(1)
+        named.stop()
+        other.stop()
+    assert (len(named.out.splitlines()), len(other.out.splitlines())) == (2, 1)
+
+
+def test_what_it_does_itself_is_left_out():
+    """With -S it is shown: each line that it writes is the reason for the next."""
+    spec = 't:syscalls:sys_enter_write (comm == "python" || comm == "python3") "by %d", $tgid'
+    with running("trace", spec) as without, running("trace", "-S", "-M", "7", spec) as tool:
+        assert tool.wait() == 0
+        without.stop()
+    assert f"by {without.process.pid}" not in without.out
+    assert f"by {tool.process.pid}\n" in tool.out
+
+
 def test_a_function_of_the_kernel(tmp_path):
     """A member of a struct that a parameter points to."""
     needs_functions()
