@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -178,14 +178,12 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
 
 
 def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]) -> int:
-    from contextlib import ExitStack
-
     from pyebpf.script import Script
 
     if "output" in given:
         from pyebpf.cli.files import check_file
 
-        check_file(given["output"])
+        check_file(given["output"], file)
 
     with ExitStack() as stack:
         child = None
@@ -214,18 +212,13 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
         if given.get("dry"):
             with script:
                 return 0
-        stream = sys.stdout
-        if "output" in given:
-            from pathlib import Path  # as above
-
-            stream = stack.enter_context(Path(given["output"]).open("w", encoding="utf-8"))
         return print_output(
             script,
             verbose=bool(given.get("verbose")),
             quiet=bool(given.get("quiet")),
             json=given.get("format") == "json",
             held=given.get("buffering") == "full",
-            stream=stream,
+            output=given.get("output", "-"),
             child=child,
             benchmarks="mode" in given,
         )
@@ -268,25 +261,32 @@ def print_output(
     quiet: bool = False,
     json: bool = False,
     held: bool = False,
-    stream: TextIO | None = None,
+    output: str = "-",
     child: Child | None = None,
     benchmarks: bool = False,
     messages: Messages | None = None,
 ) -> int:
-    """Run a script and print what it prints, to standard output or another stream; its status.
+    """Run a script and print what it prints, to standard output or a file; its status.
 
-    With a child it begins once all is attached, and the script ends with it. `messages` choose what is printed.
+    The file is begun when all is attached: a script that is wrong leaves what was there. The child begins then, too,
+    and the script ends with it. `messages` choose what is printed.
     """
     if json:
         from pyebpf.bpftrace.json_printer import counted
 
-    sink = text_sink(stream)
+    sink = text_sink()
     sink.holds = held
     script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
     for line in script.remarks:
         note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
+        nonlocal sink
+        if output != "-":
+            from pyebpf.cli.files import open_file
+
+            sink = text_sink(files.enter_context(open_file(output)))
+            sink.holds = held
         gc.freeze()
         gc.enable()
         if not quiet:
@@ -296,7 +296,7 @@ def print_output(
         if child is not None:
             child.start()
 
-    with until_signal() as stop, _signals_of(script):
+    with ExitStack() as files, until_signal() as stop, _signals_of(script):
 
         def is_over() -> bool:
             shown = messages is not None and messages.is_over

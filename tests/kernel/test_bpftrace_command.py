@@ -42,6 +42,21 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     assert file.read_text() == "x\n\n\n@: 1\n"
 
 
+def test_a_script_that_is_wrong_leaves_the_output_file(tmp_path: Path) -> None:
+    """Nor is it replaced where a probe cannot be attached; and a script is not its own output."""
+    file, script = tmp_path / "out", tmp_path / "a.bt"
+    file.write_text("old")
+    for wrong in ('BEGIN { prnt("x"); }', "BEGIN { print(1); } uprobe:/no/such:f { }"):
+        assert pyebpf("-o", str(file), "-e", wrong).returncode == 1
+        assert file.read_text() == "old"
+    text = "BEGIN { print(1); }"
+    script.write_text(text)
+    done = pyebpf("run", str(script), "-o", str(script))
+    assert (done.returncode, done.stdout, script.read_text()) == (1, "", text)
+    assert done.stderr == f"pyebpf run: {script} is the file that is read: the output needs another name\n"
+    assert pyebpf("run", str(script), "-o", "-").stdout == pyebpf("-e", text).stdout
+
+
 def test_json_says_how_many_probes_there_are() -> None:
     """First of all, unless it is to be quiet."""
     done = pyebpf("-e", "BEGIN { print(1); } END { }", "-f", "json")
