@@ -277,7 +277,7 @@ class TraceOptions:
         yield from (("PID", 7, "%-7d", "pid"), ("TID", 7, "%-7d", "tid"), ("COMM", 15, "%-15s", "comm"))
 
     def conditions(self) -> Iterator[str]:
-        """What must hold of an event, besides its own predicate."""
+        """Conditions of an event, besides its own predicate."""
         for name, value in (("pid", self.pid), ("tid", self.tid), ("uid", self.uid)):
             if value is not None:
                 yield f"{name} == {value}"
