@@ -10,7 +10,7 @@ _EVENT = re.compile(f"^(?=[^\n]*{MARK})", re.MULTILINE)
 
 
 class Messages:
-    """Filter of a trace's text: it shows the heading, and of the events those whose message has `wanted`, `most` of them.
+    """Filter of a trace's text: it shows the heading, and the events whose message has `wanted`, `most` of them.
 
     Lines below an event, its stacks, are shown with it.
     """

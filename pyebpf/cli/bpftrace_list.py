@@ -289,13 +289,13 @@ def run_list(arguments: list[str]) -> int:
         if option in ("-h", "--help"):
             Sink.of(sys.stdout).write(HELP)
             return 0
-        if option == "-v":
+        if option in ("-v", "--verbose"):
             verbose = True
-        elif option == "-l":
+        elif option in ("-l", "--list", "-q", "--quiet"):
             continue
         elif option == "-e" and left:
             script = (left.pop(0), "<script>")
-        elif option == "-p" and left and left[0].isdecimal():
+        elif option in ("-p", "--pid") and left and left[0].isdecimal():
             pid = int(left.pop(0))
         elif option.startswith("-"):
             raise UsageError("pyebpf -l", f"unknown option {option}", "pyebpf -l --help")

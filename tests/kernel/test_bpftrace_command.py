@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.cli.bpftrace_options import INSTEAD
 from tests.support.command import pyebpf
 from tests.support.needs import needs
 
@@ -124,3 +125,36 @@ def test_options_may_stand_before_the_script() -> None:
     done = pyebpf("-e", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("pyebpf -e: give a script behind the options")
+
+
+def test_long_names_of_options() -> None:
+    """As bpftrace has them, with a space or = before the value."""
+    done = pyebpf("-e", 'BEGIN { printf("%d\\n", $1); }', "--quiet", "--cmd", "true", "-f", "text", "7")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n\n\n", "")
+    done = pyebpf("-q", f"--pid={os.getpid()}", "--warnings", "-e", "BEGIN { exit(); }")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_script_on_standard_input() -> None:
+    """Where its name would stand, with options before it and arguments behind; `pyebpf run -` says so to a script."""
+    text = 'BEGIN { printf("%d\\n", $1); }'
+    assert pyebpf("-", "7", input=text).stdout == "7\n\n\n"
+    assert pyebpf("-q", "-f", "json", "-", "7", input=text).stdout == '{"type": "printf", "data": "7\\n"}\n'
+    done = pyebpf("-", input="BEGIN { prnt(1); }")
+    assert done.stderr.startswith("pyebpf -: <stdin>:1: there is no function prnt()")
+    done = pyebpf("run", "-", input=text)
+    assert "`pyebpf -` reads a script of bpftrace's language" in done.stderr
+
+
+@pytest.mark.parametrize("option", INSTEAD)
+def test_options_of_bpftraces_that_are_not_here_say_what_is(option: str) -> None:
+    """Before the script, behind it, and where a file is run."""
+    told = f"{option} is bpftrace's and not here: {INSTEAD[option]}; see pyebpf -e --help\n"
+    for program, arguments in (
+        ("pyebpf -e", ("-e", "BEGIN { }", option, "x")),
+        ("pyebpf -e", (option, "x", "-e", "BEGIN { }")),
+        ("pyebpf run", ("run", option, "x", "a.bt")),
+        ("pyebpf", (option, "x")),
+    ):
+        assert (done := pyebpf(*arguments)).returncode == 2
+        assert done.stderr == f"{program}: {told}"
