@@ -4,7 +4,8 @@
     for disk, histogram in latency.interval().items():   # in Python
         print(histogram)
 
-Nothing is ever removed from their maps, so no count is lost: an interval is the difference of two readings.
+An interval is the difference of two readings: nothing is removed from their maps, so no count is lost. Only `clear()`
+removes what was added.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyebpf.maps.snapshot import SnapshotMapping
 from pyebpf.maps.store import Stored, each_entry
 from pyebpf.output.histogram import Histogram
 from pyebpf.types import U32, StructType, TupleType, type_of
+from pyebpf.types.codecs import slot_size
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -52,6 +54,11 @@ class _Bound(Stored, Aggregation[R]):
         """The cells of the one value that there is without keys."""
         return self._cells(self.store.lookup_elem(bytes(U32.size)))
 
+    def _set_to_nothing(self) -> None:
+        """Set the one value that there is without keys to what it was before anything was added."""
+        store = self.store
+        store.update_elem(bytes(U32.size), bytes(slot_size(store.value_type.size) * store.processors))
+
 
 class SingleAggregation(_Bound[R]):
     """One value. `snapshot()` is what was added since the program was loaded."""
@@ -70,6 +77,11 @@ class SingleAggregation(_Bound[R]):
         now = self._only()
         before, self._previous = self._previous, now
         return self.type.result_of_difference(self.type.difference(now, before), {})
+
+    def clear(self) -> None:
+        """Remove all that was added. What programs add meanwhile may be lost: `interval()` loses nothing."""
+        self._set_to_nothing()
+        self._previous = (0,) * len(self.type.codes)
 
 
 class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
@@ -95,6 +107,12 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
 
     def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
         self._previous: dict[bytes, Cells] = {}
+
+    def clear(self) -> None:
+        """Remove all keys. What programs add meanwhile may be lost: `interval()` loses nothing."""
+        self._previous = {}
+        for _ in self.store.lookup_and_delete_batches():
+            pass
 
     def _labels(self, key: object) -> dict[str, object]:
         if self._fields is not None:
@@ -122,6 +140,10 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
         results = map(self.type.result, added.values(), map(self._labels, keys))
         return SnapshotMapping(keys, list(results))
 
+    def _began_again(self, now: Cells, before: Cells) -> bool:  # noqa: ARG002 - for maps that programs clear
+        """Whether all was removed between two readings by what is not known here."""
+        return False
+
     def _interval(self) -> dict[K, R]:
         now = self._added()
         before, self._previous = self._previous, now
@@ -130,7 +152,9 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
             earlier = before.get(raw)
             if cells == earlier:
                 continue
-            gained = kind.difference(cells, earlier or (0,) * len(cells))
+            if earlier is None or self._began_again(cells, earlier):
+                earlier = (0,) * len(cells)
+            gained = kind.difference(cells, earlier)
             if any(gained):
                 key = self._decode_key(raw)
                 answer[key] = kind.result_of_difference(gained, self._labels(key))
@@ -174,7 +198,7 @@ class SingleTotal(SingleAggregation[int]):
 
 
 class SingleExtreme(_Bound[int]):
-    """The least or greatest value since the program was loaded; there is none of an interval."""
+    """The least or greatest value since the program was loaded, or `clear()`; there is none of an interval."""
 
     def __init__(self, kind: AggregationType[int], name: str = "") -> None:
         super().__init__(kind, None, 1, name)
@@ -182,6 +206,10 @@ class SingleExtreme(_Bound[int]):
     def add(self, value: int) -> None:
         """Take a value into account (in probes)."""
         _only_in_probe(self.describe(), value)
+
+    def clear(self) -> None:
+        """Forget all values. One that programs take into account meanwhile may be lost."""
+        self._set_to_nothing()
 
     def snapshot(self) -> int | None:
         """The extreme so far, None before the first value. Raises NotLoaded outside `with`."""
@@ -309,7 +337,7 @@ class KeyedTotal(KeyedAggregation[K, int]):
 
 
 class KeyedExtreme(KeyedAggregation[K, int]):
-    """The least or greatest value for each key since the program was loaded; there is none of an interval."""
+    """The least or greatest value for each key since the program was loaded, or `clear()`; none of an interval."""
 
     if TYPE_CHECKING:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.scripts import attach_point
+from pyebpf.bcc.scripts import CURRENT, spec_of_line
 from pyebpf.bcc.specs import refused
 from pyebpf.errors import closest
 
@@ -16,29 +16,43 @@ if TYPE_CHECKING:
     from pyebpf.errors import CompileError, InvalidValue
 
 _WORD = re.compile(r"[A-Za-z_$]\w*")
+_CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _ARGUMENT = re.compile(r"arg(\d)")
 #: In an error about a name that nothing explains; behind it the reason why it is no argument, either.
 _NO_NAME = " is no builtin, and no constant of the kernel's"
 
 
 def of_specification(error: CompileError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
-    """The error with a caret below the author's own word; None if no specification has it."""
+    """The error with a caret below the author's own word, or near it; None if it is about no specification."""
     place = error.location
     if place is None:
         return None
     marked = place.text[place.column : place.end_column]
-    for spec in specs:
-        begins = {attach_point(spec.probe), attach_point(spec.probe).replace("ret", "", 1)}
-        if not any(place.text.startswith(f"{each} {{") for each in begins):
-            continue
-        word = _own_word(marked, spec)
-        if word is not None:
-            return refused(spec.text, _position(spec.text, word), _message(error.message, word, spec))
-    return None
+    spec = spec_of_line(specs, place.line)
+    if spec is None:
+        return None
+    word = _own_word(marked, spec)
+    if word is not None:
+        return refused(spec.text, _position(spec.text, word), _message(error.message, word, spec))
+    return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
+
+
+def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
+    """Where the specification has what is no word, such as an operator: behind the last own word before it."""
+    # What stands before the probe's body, and what the script itself adds, is none of the author's.
+    word = _own_word(before.partition("{")[2], spec)
+    if word is None:
+        return 0
+    start = _position(spec.text, word) + len(word)
+    found = spec.text.find(marked, start) if marked.strip() else -1
+    return found if found >= 0 else start - 1
 
 
 def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
     """The last word of what an error is about that the specification has, too: a member stands behind its struct."""
+    call = _CALL.match(marked)
+    if call is not None and _position(spec.text, call[1]) >= 0:
+        return call[1]
     words: list[str] = _WORD.findall(marked)
     for word in reversed(words):
         number = _ARGUMENT.fullmatch(word)
@@ -48,8 +62,9 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
                 name: str = parameters[int(number[1])].name
                 return name
             word = f"arg{int(number[1]) + 1}"  # noqa: PLW2901 - as bcc counts them
-        if _position(spec.text, word) >= 0:
-            return word
+        for own in (word, *(name for name, current in CURRENT.items() if current == word)):
+            if _position(spec.text, own) >= 0:
+                return own
     return None
 
 
@@ -71,4 +86,6 @@ def _message(message: str, word: str, spec: Distribution | Trace) -> str:
         gone = "are gone when" in reason
         return f"{word} is gone when the function returns: $entry({word})" if gone else reason.removeprefix("; ")
     of = f"no parameter of {spec.probe.name}" if names else f"nothing that {spec.probe.name}() names"
-    return f"{word} is {of}, and no constant of the kernel's{closest(word, names)}"
+    like = closest(word, names)
+    macro = "; macros of C headers are not in BTF: write the number" if word.isupper() and not like else ""
+    return f"{word} is {of}, and no constant of the kernel's{like}{macro}"

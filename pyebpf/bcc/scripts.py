@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.specs import refused
+from pyebpf.bcc.specs import Distribution, Trace, refused
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyebpf.bcc.specs import Distribution, Probe, Trace
+    from pyebpf.bcc.specs import Probe
 
 #: Attach points by kind: of the kernel, of a file.
 _PROVIDERS = {"p": ("kprobe", "uprobe"), "r": ("kretprobe", "uretprobe"), "t": ("tracepoint", ""), "u": ("", "usdt")}
@@ -27,8 +27,8 @@ _SWAPPED = {
     for name in names
 }
 
-#: What bcc calls current values, by what bpftrace does. bcc's `$pid` is the thread's.
-_CURRENT = {
+#: What bcc calls current values, by what bpftrace does. trace's `$pid` is the thread's, argdist's `$PID` the process's.
+CURRENT = {
     "$retval": "retval",
     "$uid": "uid",
     "$gid": "gid",
@@ -36,6 +36,11 @@ _CURRENT = {
     "$tgid": "pid",
     "$cpu": "cpu",
     "$comm": "comm",
+    "$PID": "pid",
+    "$TGID": "pid",
+    "$UID": "uid",
+    "$GID": "gid",
+    "$COMM": "comm",
     "$ktime": "nsecs",
     "$task": "curtask",
     "NULL": "0",
@@ -43,6 +48,8 @@ _CURRENT = {
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
 )
+#: What the entry of a function keeps for its return, in a probe and a line of its own.
+_KEPT = re.compile(r"\$(?:entry|latency)\b")
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
 #: What never holds of a function of a file: what it returns is 64 bits without a sign, whatever its type.
 _NEGATIVE = re.compile(r"(?<![\w)])\$?retval\s*(?:<\s*0\b|(?:<=|==|<)\s*-\s*\w+)")
@@ -103,10 +110,10 @@ class Expressions:
                 continue
             elif word == "$latency":
                 found.append(f"(nsecs - {self._kept('nsecs')})")
-            elif word in _CURRENT:
-                found.append(_CURRENT[word])
+            elif word in CURRENT:
+                found.append(CURRENT[word])
             elif word.startswith("$"):
-                names = ", ".join([*(each for each in _CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
+                names = ", ".join([*(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
                 raise refused(self._text, max(self._text.find(word), 0), f"{word} is none of {names}")
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
                 found.append(self._name(word, at_entry=at_entry))
@@ -197,20 +204,26 @@ def attach_point(probe: Probe) -> str:
 
 
 def _typed(type_: str, value: str) -> str:
+    if value == "comm":  # a text, whatever type stands before it: bcc's own examples have u32
+        return value
     if " ".join(type_.split()) in _CHARACTER_TYPES:
         return f"str({value})"
     return f"({cast(type_)}({value}))" if cast(type_) else value
 
 
 def distribution_script(
-    specs: Sequence[tuple[str, Distribution]], *, pid: int | None = None, strings: int | None = None
+    specs: Sequence[tuple[str, Distribution]],
+    *,
+    pid: int | None = None,
+    tid: int | None = None,
+    strings: int | None = None,
 ) -> str:
     """A script for specifications of argdist, each with "hist" or "count": the maps are `@spec0`, `@spec1`, …."""
     parts = list(_settings(strings))
     for number, (function, spec) in enumerate(specs):
         of_result = (type_ for type_, each in zip(spec.types, spec.expressions, strict=True) if each == "$retval")
         expressions = Expressions(spec.text, spec.probe, number, next(of_result, ""))
-        conditions = [f"pid == {pid}"] if pid is not None else []
+        conditions = [f"{name} == {value}" for name, value in (("pid", pid), ("tid", tid)) if value is not None]
         if spec.filter:
             conditions.append(f"({expressions.condition(spec.filter)})")
         values = [
@@ -230,42 +243,69 @@ def distribution_script(
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Options of trace: whose events, what is printed of each, after how many it ends."""
+    """Options of trace: whose events, what is printed of each, after how many it ends.
+
+    `name` is part of the thread's name, `but` a process that is left out. With `marks` messages are marked, for
+    `Messages`.
+    """
 
     pid: int | None = None
     tid: int | None = None
+    uid: int | None = None
+    name: str = ""
+    but: int | None = None
     time: bool = False
+    since: bool = False
+    unix: bool = False
     cpu: bool = False
     kernel_stack: bool = False
     user_stack: bool = False
     most: int | None = None
     strings: int | None = None
+    marks: bool = False
+
+    def columns(self) -> Iterator[tuple[str, int, str, str]]:
+        """The columns before a message: the heading, its width, the layout of the values, and these."""
+        if self.time:
+            yield "TIME", 8, "%-8s", 'strftime("%H:%M:%S", nsecs)'
+        if self.unix:
+            yield "TIME(s)", 17, "%-17s", 'strftime("%s.%f", nsecs)'
+        elif self.since:
+            yield "TIME(s)", 11, "%4d.%06d", "elapsed / 1000000000, elapsed % 1000000000 / 1000"
+        if self.cpu:
+            yield "CPU", 3, "%-3d", "cpu"
+        yield from (("PID", 7, "%-7d", "pid"), ("TID", 7, "%-7d", "tid"), ("COMM", 15, "%-15s", "comm"))
+
+    def conditions(self) -> Iterator[str]:
+        """Conditions of an event, besides its own predicate."""
+        for name, value in (("pid", self.pid), ("tid", self.tid), ("uid", self.uid)):
+            if value is not None:
+                yield f"{name} == {value}"
+        if self.but is not None:
+            yield f"pid != {self.but}"
+        if self.name:
+            quoted = self.name.replace("\\", "\\\\").replace('"', '\\"')
+            yield f'strcontains(comm, "{quoted}")'
 
 
 def trace_script(specs: Sequence[Trace], options: TraceOptions) -> str:
     """A script for specifications of trace: a line for each event."""
     parts = list(_settings(options.strings))
-    columns = [("%-7s", "PID"), ("%-7s", "TID"), ("%-15s", "COMM"), ("%-16s", "FUNC")]
-    values = ["pid", "tid", "comm"]
-    if options.cpu:
-        columns.insert(0, ("%-3s", "CPU"))
-        values.insert(0, "cpu")
-    if options.time:
-        columns.insert(0, ("%-8s", "TIME"))
-        values.insert(0, 'strftime("%H:%M:%S", nsecs)')
-    heading = " ".join(f"{layout[:1]}{layout[1:-1]}s" for layout, _ in columns)
-    names = ", ".join(f'"{name}"' for _, name in columns)
-    parts.append(f'BEGIN {{ printf("{heading} -\\n", {names}); }}\n')
-    row = " ".join(layout if name in ("TIME", "COMM", "FUNC") else layout[:-1] + "d" for layout, name in columns)
+    columns = list(options.columns())
+    heading = " ".join(f"%-{width}s" for _, width, _, _ in columns)
+    names = ", ".join(f'"{name}"' for name, _, _, _ in columns)
+    parts.append(f'BEGIN {{ printf("{heading} %-16s -\\n", {names}, "FUNC"); }}\n')
+    row = " ".join(layout for _, _, layout, _ in columns) + " %-16s " + ("\\x1f" if options.marks else "")
+    before = ", ".join(values for _, _, _, values in columns)
     for number, spec in enumerate(specs):
         expressions = Expressions(spec.text, spec.probe, number)
-        conditions = [f"{name} == {value}" for name, value in (("pid", options.pid), ("tid", options.tid)) if value]
+        conditions = list(options.conditions())
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
         is_pattern = spec.probe.kind in ("p", "r") and any(each in spec.probe.name for each in "*?[")
         shown = "func" if is_pattern else f'"{spec.probe.name}"'
-        body = f'printf("{row} {layout}\\n", {", ".join([*values, shown, *given])});'
+        body = f'printf("{row}{layout}\\n", {", ".join([before, shown, *given])});'
         if options.kernel_stack:
             body += ' printf("%s\\n", kstack);'
         if options.user_stack:
@@ -301,6 +341,19 @@ def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
     if len(given) < len(values):
         raise refused(spec.text, max(spec.text.rfind(values[-1]), 0), "nothing prints this value: give its %d, %s, …")
     return layout, given
+
+
+def spec_of_line(specs: Sequence[Distribution | Trace], number: int) -> Distribution | Trace | None:
+    """The specification that a line of the script was made of, counted from 1; None if it was made of none."""
+    begin = 2  # behind the settings, and trace's heading
+    for spec in specs:
+        condition = spec.filter if isinstance(spec, Distribution) else spec.predicate
+        begin += isinstance(spec, Trace) and spec is specs[0]
+        end = begin + 1 + bool(spec.probe.kind == "r" and _KEPT.search(" ".join([condition, *spec.expressions])))
+        if begin <= number < end:
+            return spec
+        begin = end
+    return None
 
 
 def _settings(strings: int | None) -> Iterator[str]:

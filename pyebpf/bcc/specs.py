@@ -22,6 +22,7 @@ KINDS = {
     "t": "a tracepoint",
     "u": "a USDT probe",
 }
+_USDT = "u:FILE:NAME() or u:FILE:PROVIDER:NAME()"
 _OPENING, _CLOSING = "([{", ")]}"
 _PARAMETER = re.compile(r"(?P<type>.*[\s*])(?P<name>\w+)\s*(?:\[\d*\])?", re.DOTALL)
 
@@ -38,7 +39,7 @@ class Parameter:
 class Probe:
     """Where a specification is attached. `where` is a file, or a category; "" for functions of the kernel.
 
-    `parameters` is None without a signature.
+    The name of a USDT probe may have its provider before it. `parameters` is None without a signature.
     """
 
     kind: str
@@ -49,7 +50,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A specification of argdist: types with as many expressions, a filter, and the heading of its output."""
+    """A specification of argdist: types with as many expressions, a filter, and the heading of its output.
+
+    Without an expression a return is what the function returns, an `int`; all else is counted as events.
+    """
 
     text: str
     probe: Probe
@@ -157,12 +161,17 @@ def parse_distribution(text: str) -> Distribution:
     parts = split(body, ":")
     kind = parts[0][1].strip()
     if kind not in KINDS or len(parts) < 3:
-        raise refused(text, 0, "write p:FILE:FUNCTION(), r:… for its return, t:CATEGORY:NAME(), u:FILE:PROBE()")
-    probe = _named(text, parts[2][0], kind, parts[1][1].strip(), parts[2][1])
+        raise refused(text, 0, f"write p:FILE:FUNCTION(), r:… for its return, t:CATEGORY:NAME(), {_USDT}")
+    name = parts[2][1]
+    if kind == "u" and len(parts) > 3 and "(" not in name and (len(parts) == 4 or "(" in parts[3][1]):
+        name = f"{name.strip()}:{parts.pop(3)[1]}"  # with the provider
+    probe = _named(text, parts[2][0], kind, parts[1][1].strip(), name)
     if len(parts) == 4:
         raise refused(text, parts[3][0], "write TYPE:EXPRESSION, such as int:$retval")
     types = tuple(part.strip() for _, part in split(parts[3][1], ",")) if len(parts) > 3 else ()
     expressions = tuple(part.strip() for _, part in split(parts[4][1], ",")) if len(parts) > 3 else ()
+    if len(parts) == 3 and kind == "r":
+        types, expressions = ("int",), ("$retval",)
     if len(types) != len(expressions):
         raise refused(text, parts[3][0], f"{len(types)} types, and {len(expressions)} expressions")
     if "" in types or "" in expressions:

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.aggregations.aggregation_type import AggregationType, add_cell
-from pyebpf.aggregations.buckets import bit_length, count_bucket
+from pyebpf.aggregations.buckets import bit_length, count_bucket, filled
 from pyebpf.aggregations.counters import Counter
 from pyebpf.aggregations.extremes import keep_extreme, note_presence
 from pyebpf.aggregations.linear import Linear
+from pyebpf.bpftrace.histograms import log2_borders
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import dataclass
+from pyebpf.output.histogram import Bucket, Histogram
 from pyebpf.types import S64
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ class Extreme(AggregationType[int]):
         return b.read_final(found)
 
 
-class Log2(AggregationType["tuple[int, ...]"]):
+class Log2(AggregationType[Histogram]):
     """`hist(n, bits)`: a bucket for negative values, one for each of 0 to 2^bits - 1, 2^bits for each power of two."""
 
     name = "a log2 histogram"
@@ -127,6 +129,9 @@ class Log2(AggregationType["tuple[int, ...]"]):
         self._bits = bits
         self.buckets = (65 - bits << bits) + 1
         self.codes = "Q" * self.buckets
+        borders = [log2_borders(index, bits) for index in range(self.buckets)]
+        buckets = tuple(Bucket(low, high, 0) for low, high in borders)
+        self._empty = Histogram(buckets, kind="log-linear" if bits else "log2")
 
     def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
         b, bits = p.b, self._bits
@@ -152,15 +157,8 @@ class Log2(AggregationType["tuple[int, ...]"]):
             b.write(index, b.binary(Op.ADD, found, b.const(1)))
         count_bucket(p, place, b.read_final(index), self.buckets)
 
-    def result(self, cells: Cells, labels: Mapping[str, object]) -> tuple[int, ...]:  # noqa: ARG002 - one signature
-        return cells
-
-
-class Steps(Linear):
-    """`lhist(n, least, greatest, step)`; what people read are the counts, those outside first and last."""
-
-    def result(self, cells: Cells, labels: Mapping[str, object]) -> Any:  # noqa: ARG002 - one signature
-        return cells
+    def result(self, cells: Cells, labels: Mapping[str, object]) -> Histogram:
+        return filled(self._empty, cells, labels)
 
 
 def aggregate(type_: Aggregate) -> AggregationType[Any]:
@@ -176,5 +174,5 @@ def aggregate(type_: Aggregate) -> AggregationType[Any]:
             return Log2(type_.arguments[0])
         case "lhist":
             least, greatest, step = type_.arguments
-            return Steps(least, greatest, step)
+            return Linear(least, greatest, step)
     return Averages(signed=type_.signed)

@@ -30,12 +30,6 @@ def log2_borders(index: int, bits: int) -> tuple[int | None, int]:
     return log2_begin(index, bits)[0] if index else None, log2_begin(index + 1, bits)[0] - 1
 
 
-def linear_borders(index: int, buckets: int, least: int, step: int) -> tuple[int | None, int | None]:
-    """The same of a histogram of equal steps; its first bucket has no least value, its last no greatest one."""
-    begin = least + (index - 1) * step
-    return begin if index else None, begin + step - 1 if index < buckets - 1 else None
-
-
 def linear_label(number: int, step: int) -> str:
     """A border of a bucket; in units of 1024 where all of them have such."""
     if step % 1024 or not number:

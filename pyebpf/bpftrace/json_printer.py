@@ -6,7 +6,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.histograms import linear_borders, log2_borders
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.series import series_json
 from pyebpf.bpftrace.tables import quotient
@@ -26,10 +25,11 @@ from pyebpf.bpftrace.value_types import (
 from pyebpf.output.escape import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyebpf.bpftrace.events import Action
     from pyebpf.bpftrace.value_types import Names, ValueType
+    from pyebpf.output.histogram import Histogram
 
 
 def message(kind: str, data: str) -> str:
@@ -97,16 +97,10 @@ def _part(type_: ValueType, value: Any, names: Names) -> str:
     return f"({found})" if isinstance(type_, Tuple) else found
 
 
-def _histogram(counts: Sequence[int], type_: Aggregate, divisor: int) -> str:
-    used = [index for index, count in enumerate(counts) if count]
+def _histogram(histogram: Histogram, divisor: int) -> str:
     buckets = []
-    for index in range(used[0], used[-1] + 1) if used else ():
-        least, greatest = (
-            log2_borders(index, type_.arguments[0])
-            if type_.kind == "hist"
-            else linear_borders(index, len(counts), type_.arguments[0], type_.arguments[2])
-        )
-        parts = {"min": least, "max": greatest, "count": counts[index] // divisor}
+    for each in histogram.rows():
+        parts = {"min": each.low, "max": each.high, "count": each.count // divisor}
         buckets.append(json.dumps({name: part for name, part in parts.items() if part is not None}))
     return f"[{','.join(buckets)}]"
 
@@ -116,7 +110,7 @@ def _entry(type_: ValueType, value: Any, names: Names, divisor: int) -> str:
     if not isinstance(type_, Aggregate):
         return plain(type_, quotient(value, divisor) if isinstance(type_, Number) else value, names)
     if type_.kind in ("hist", "lhist"):
-        return _histogram(value, type_, divisor)
+        return _histogram(value, divisor)
     if type_.kind == "tseries":
         return series_json(value, number)
     if type_.kind == "stats":

@@ -10,6 +10,7 @@ from pyebpf.bpftrace.histograms import linear_lines, log2_lines
 from pyebpf.bpftrace.value_types import Aggregate, Number, Tuple
 from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.dataclass import replace
+from pyebpf.errors import InvalidValue
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.maps.store import each_entry
 from pyebpf.uapi.bpf import MapType
@@ -17,7 +18,7 @@ from pyebpf.uapi.bpf import MapType
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyebpf.aggregations.aggregation_type import AggregationType
+    from pyebpf.aggregations.aggregation_type import AggregationType, Cells
     from pyebpf.bpftrace.value_types import Names, ValueType
     from pyebpf.specs import MapSpec
 
@@ -42,6 +43,12 @@ class Shown:
         if isinstance(self.value_type, Number):
             return lambda item: (item[1], item[0])
         return lambda item: item[0]
+
+    def only(self) -> Any:
+        """The value of a map without keys, None where there is none yet. Raises InvalidValue for one with keys."""
+        if self.key_type is not None:
+            raise InvalidValue(f"{self.name} has keys: {self.name}[key], or snapshot() for all")
+        return self._entries().get(NO_KEY)
 
     def lines(
         self, names: Names, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None
@@ -117,6 +124,7 @@ class Table(Shown, KeyedMap[Any, Any]):
 
     def zero(self) -> None:
         """Set all values to nothing."""
+        self._previous = {}
         for key, value in list(self.raw_items()):
             self.store.update_elem(key, bytes(len(value)))
 
@@ -157,23 +165,32 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         return self._entries()
 
     def interval(self) -> dict[Any, Any]:
-        """All that was added since the call before, by key."""
+        """All that was added since the call before, by key; after `clear()` or `zero()` all that was added since.
+
+        A count that is less than before was cleared by the script.
+        """
+        if self.value_type.kind in ("min", "max"):
+            raise InvalidValue(f"{self.name} has no {self.value_type.kind} of an interval: snapshot(), then clear()")
         return self._interval()
 
-    def clear(self) -> None:
-        """Remove all entries."""
-        for _ in self.store.lookup_and_delete_batches():
-            pass
+    def _began_again(self, now: Cells, before: Cells) -> bool:
+        match self.value_type.kind:
+            case "count" | "hist" | "lhist":
+                return any(a < b for a, b in zip(now, before, strict=True))
+            case "avg" | "stats":
+                return now[0] < before[0]  # the count: the total shrinks where values are negative
+        return not self.value_type.signed and now[0] < before[0]
 
     def zero(self) -> None:
         """Set all entries to nothing."""
+        self._previous = {}
         for key, value in list(each_entry(self.store.lookup_batches())):
             self.store.update_elem(key, bytes(len(value)))
 
     def _order(self) -> Callable[[tuple[Any, Any]], Any]:
         rank: Callable[[Any], Any] = {
-            "hist": sum,
-            "lhist": sum,
+            "hist": lambda histogram: histogram.total,
+            "lhist": lambda histogram: histogram.total,
             "avg": lambda stats: stats.average,
             "stats": lambda stats: stats.average,
         }.get(self.value_type.kind, lambda number: number)
@@ -183,10 +200,11 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         kind, arguments = self.value_type.kind, self.value_type.arguments
         if kind in ("hist", "lhist"):
             yield f"{name}:"
+            counts = [bucket.count for bucket in value.buckets]
             yield from (
-                log2_lines(value, arguments[0], divisor)
+                log2_lines(counts, arguments[0], divisor)
                 if kind == "hist"
-                else linear_lines(value, arguments[0], arguments[2])
+                else linear_lines(counts, arguments[0], arguments[2])
             )
             yield ""
         elif kind == "stats":

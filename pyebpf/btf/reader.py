@@ -230,7 +230,12 @@ class Btf:
         if message is None:
             if len(self._missing) >= MAX_MISSING:
                 self._missing.clear()
-            message = f"the kernel's BTF has no {what} {name!r}{closest(name, sorted(_similar(name, names())))}"
+            renamed = f"{name}_noprof"  # Linux 6.10 made macros of allocators' names
+            if self.find(renamed, (Kind.FUNC,)):
+                hint = f" (did you mean {renamed}, as allocators are called from Linux 6.10 on?)"
+            else:
+                hint = closest(name, sorted(_similar(name, names())))
+            message = f"the kernel's BTF has no {what} {name!r}{hint}"
             self._missing[name, what] = message
         return message
 

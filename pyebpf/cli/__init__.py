@@ -21,6 +21,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf doctor [--all | TOOL|FILE.py [options] | --clean]
        pyebpf run FILE [arguments]
        pyebpf -e 'PROGRAM' [options] [arguments]
+       pyebpf [options] -
        pyebpf -l [-v] [PATTERN | -e 'PROGRAM' | FILE.bt]
        pyebpf argdist -H|-C SPEC [interval [count]]
        pyebpf trace SPEC
@@ -33,10 +34,10 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python, or in bpftrace's
-language (-e, and files that end with .bt). `pyebpf list` names the tools, and
-with a pattern what probes can be attached to; `pyebpf TOOL --help` describes a
-tool, as --help does for each command above. Data goes to standard output,
-everything else to standard error.
+language (-e, - for standard input, and files that end with .bt). `pyebpf list`
+names the tools, and with a pattern what probes can be attached to; `pyebpf TOOL
+--help` describes a tool, as --help does for each command above. Data goes to
+standard output, everything else to standard error.
 """
 
 
@@ -64,11 +65,9 @@ def _end_at_once(arguments: Sequence[str]) -> None:
     """
     import signal
 
-    wanted = (
-        signal.default_int_handler
-        if arguments[:1] in (["doctor"], ["exec"], ["run"], ["-e"], ["argdist"], ["trace"])
-        else signal.SIG_DFL
-    )
+    is_run = arguments[:1] in (["doctor"], ["exec"], ["run"], ["argdist"], ["trace"])
+    is_script = "".join(arguments[:1]).startswith("-") and not {"-e", "-"}.isdisjoint(arguments)
+    wanted = signal.default_int_handler if is_run or is_script else signal.SIG_DFL
     if signal.getsignal(signal.SIGINT) in {signal.default_int_handler, signal.SIG_DFL}:
         signal.signal(signal.SIGINT, wanted)
 
@@ -82,7 +81,7 @@ COMMANDS = {
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "-e": ("bpftrace", "run_text"),
-    **dict.fromkeys(("-l", "-lv"), ("bpftrace_list", "run_list")),
+    **dict.fromkeys(("-l", "-lv", "--list"), ("bpftrace_list", "run_list")),
     "argdist": ("argdist", "run_argdist"),
     "trace": ("trace", "run_trace"),
     "asm": ("asm", "run_asm"),
@@ -115,13 +114,10 @@ def _dispatch(arguments: list[str]) -> int:
         return run(arguments if command == "-lv" else rest)
     if not command:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
-    if command.startswith("-") and "-e" in rest:  # bpftrace's order: options, then the script
-        from pyebpf.cli.bpftrace import run_text
-
-        place = arguments.index("-e")
-        return run_text([*arguments[place + 1 : place + 2], *arguments[:place], *arguments[place + 2 :]])
     if command.startswith("-"):
-        raise UsageError("pyebpf", f"unknown option {command}; options of a tool come after its name")
+        return _run_as_bpftrace(arguments)
+    if command.endswith(".bt"):
+        raise UsageError("pyebpf", f"write `pyebpf run {command}`: a script of bpftrace's language is run so")
     # What a start makes stays: looking for garbage in it takes 6 ms. `run_tool` looks again once all is attached.
     gc.disable()
     try:
@@ -132,3 +128,33 @@ def _dispatch(arguments: list[str]) -> int:
         return run_tool(find(command), rest)
     finally:
         gc.enable()
+
+
+def _run_as_bpftrace(arguments: list[str]) -> int:
+    """Do what bpftrace does with options that stand before the script: options, then -e PROGRAM, or - for a script."""
+    from pyebpf.cli.bpftrace_options import check_known, split_options
+    from pyebpf.cli.report import UsageError
+
+    if "-e" in arguments:
+        from pyebpf.cli.bpftrace import run_text
+
+        place = arguments.index("-e")
+        return run_text([*arguments[place + 1 : place + 2], *arguments[:place], *arguments[place + 2 :]])
+    if "-l" in arguments or "--list" in arguments:
+        from pyebpf.cli.bpftrace_list import run_list
+
+        return run_list(arguments)
+    check_known(arguments[0], "pyebpf")
+    rest, _ = split_options(arguments, "pyebpf")
+    if rest[:1] == ["-"]:
+        from pyebpf.cli.bpftrace import run_file
+
+        return run_file(arguments, "pyebpf -")
+    if not rest:
+        raise UsageError("pyebpf", f"{arguments[0]} is an option of scripts: give -e PROGRAM, or - for standard input")
+    if rest[0].endswith(".bt"):
+        raise UsageError(
+            "pyebpf", f"write `pyebpf run {' '.join(arguments)}`: a script of bpftrace's language is run so"
+        )
+    unknown = rest[0] if rest[0].startswith("-") else arguments[0]
+    raise UsageError("pyebpf", f"unknown option {unknown}; options of a tool come after its name")

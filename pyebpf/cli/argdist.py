@@ -29,13 +29,15 @@ returns, at a tracepoint or a USDT probe. SPEC is bcc's:
   {p,r,t,u}:{FILE,CATEGORY}:NAME(SIGNATURE)[:TYPE:EXPRESSION[:FILTER]][#LABEL]
 
 Expressions are C's, of the signature's parameters, of arg1 to arg9,
-args->FIELD of a tracepoint, and where a function returns of $retval, $latency
-(ns) and $entry(PARAMETER).
+args->FIELD of a tracepoint, $PID, $TGID, $UID, $GID and $COMM, and where a
+function returns of $retval (what is taken without an expression), $latency (ns)
+and $entry(PARAMETER).
 
 examples:
   pyebpf argdist -H 't:block:block_rq_issue():u32:args->bytes'
   pyebpf argdist -C 'p:c:write(int fd):int:fd#by descriptor' 1 5
   pyebpf argdist -H 'r::tcp_recvmsg():int:$retval:$retval>0'
+  pyebpf argdist -C 't:syscalls:sys_enter_openat():char*:$COMM' -H 'r:c:read()'
   pyebpf argdist -H 'r:c:malloc(size_t n):u64:$latency:$entry(n) > 100'
 """
 
@@ -45,11 +47,14 @@ def parser() -> Parser:
     made = declare("argdist", _DESCRIPTION)
     made.add_argument("-H", "--histogram", action="append", metavar="SPEC", help="draw a histogram of a value")
     made.add_argument("-C", "--count", action="append", metavar="SPEC", help="count how often each value occurs")
+    made.add_argument("-t", "--tid", type=int, metavar="TID", help="only this thread")
     made.add_argument("-c", "--cumulative", action="store_true", help="do not begin anew in each interval")
     made.add_argument("-T", "--top", type=positive, default=0, metavar="N", help="only the N most frequent values")
     made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
     made.add_argument("interval", type=seconds, nargs="?", help="seconds between summaries (default: 1)", default=1.0)
     made.add_argument("times", type=positive, nargs="?", metavar="count", help="how many summaries (default: no limit)")
+    made.add_argument("-i", dest="every", type=seconds, metavar="SECONDS", help="the interval, as bcc has it")
+    made.add_argument("-n", dest="most", type=positive, metavar="N", help="the count, as bcc has it")
     return made
 
 
@@ -68,7 +73,8 @@ def run_argdist(arguments: list[str]) -> int:
     def write() -> str:
         specs.extend(parse_distribution(text) for _, text in wanted)
         functions = [function for function, _ in wanted]
-        return distribution_script(list(zip(functions, specs, strict=True)), pid=given.pid, strings=given.strings)
+        each = list(zip(functions, specs, strict=True))
+        return distribution_script(each, pid=given.pid, tid=given.tid, strings=given.strings)
 
     return act_on("argdist", given, specs, write, lambda script: _print(script, specs, given))
 
@@ -87,7 +93,7 @@ def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> i
                 note(f"{spec.text}: nothing is counted, since its filter never holds")
         if given.duration is not None:
             stop.end_after(given.duration)
-        for shown, last in intervals(given.interval, stop, stop.wait):
+        for shown, last in intervals(given.every or given.interval, stop, stop.wait):
             sink.holds = True
             sink.write(time.strftime("[%H:%M:%S]\n"))
             for number, spec in enumerate(specs):
@@ -102,7 +108,7 @@ def _print(script: Script, specs: Sequence[Distribution], given: Namespace) -> i
                         sink.line(rest.removeprefix(": "))
             sink.holds = False
             sink.flush()
-            if last or shown == given.times:
+            if last or shown == (given.most or given.times):
                 break
         tell_dropped(script.dropped)
     return 0

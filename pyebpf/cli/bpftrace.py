@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
+from pyebpf.cli.bpftrace_options import HELP, SEE, is_option, split_options
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.cli.signals import until_signal
 from pyebpf.errors import PyebpfError
@@ -18,114 +19,47 @@ from pyebpf.output.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyebpf.bcc.messages import Messages
     from pyebpf.cli.child import Child
     from pyebpf.script import Script
 
-HELP = """\
-usage: pyebpf -e 'PROGRAM' [options] [arguments]
-       pyebpf run [options] FILE.bt [arguments]
-
-Runs a script in bpftrace's language until it calls exit(), or Ctrl-C; then
-prints its maps. The arguments are its $1, $2 and so on; behind -- those that
-begin with --, as --name=value, are what getopt("name", 0) gives.
-
-options:
-  -p PID     events of this process only
-  -c COMMAND run a command once all is attached, and end with it; its process
-             is the script's cpid, and uprobes, usdt and watchpoints are in it
-  -o FILE    write the output to a file
-  -f FORMAT  text, or json: an object a line
-  -B MODE    when output is written: line (as it comes), full (at the end, or
-             in pieces of 64 KiB), none (as line)
-  --probe-filter REGEX
-             have only those probes whose attach points REGEX finds
-  --mode bench
-             attach nothing: run the bench probes, and print how long each takes
-  -q         do not say that it traces
-  -d         print the bytecode, load nothing
-  -v         list the attachments, and why they were chosen
-  --dry-run  attach, and end at once
-  --no-warnings
-             print nothing for warnf()
-  -k         warn where a probe reads an entry of a map that is missing
-  --unsafe   allow system() and signal(), which do more than look
-  -h         this help
-"""
-#: Options of the command that stand before the script's arguments: those without a value, and those with one.
-_FLAGS = {
-    "-d": "dump",
-    "-v": "verbose",
-    "-q": "quiet",
-    "--dry-run": "dry",
-    "--no-warnings": "unwarned",
-    "--unsafe": "unsafe",
-    "-k": "checks_lookups",
-}
-_VALUES = {
-    "-p": "pid",
-    "-c": "command",
-    "-o": "output",
-    "-f": "format",
-    "-B": "buffering",
-    "--mode": "mode",
-    "--probe-filter": "only",
-}
 #: What is told of a map that was full, in bpftrace's words.
 _FULL = (
     "WARNING: Map full; can't update element. Try increasing max_map_keys config or manually setting the max entries "
     "in a map declaration e.g. `let @a = hash(5000)`"
 )
-#: What a value may be, where it is one of few.
-_CHOICES = {"-f": ("text", "json"), "-B": ("line", "full", "none"), "--mode": ("bench",)}
 
 
 def run_text(arguments: list[str]) -> int:
     """Run `pyebpf -e`: the script is an argument."""
     if not arguments:
-        raise UsageError("pyebpf -e", "give a script: -e 'BEGIN { printf(\"hello\\n\"); }'", "pyebpf -e --help")
+        raise UsageError("pyebpf -e", "give a script: -e 'BEGIN { printf(\"hello\\n\"); }'", SEE)
     if arguments[0] in ("-h", "--help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
-    if arguments[0] in _FLAGS or arguments[0] in _VALUES:  # options before the script
-        rest, _ = _options(arguments, "pyebpf -e")
+    if is_option(arguments[0]):  # options before the script
+        rest, _ = split_options(arguments, "pyebpf -e")
         if not rest:
-            raise UsageError("pyebpf -e", "give a script behind the options", "pyebpf -e --help")
+            raise UsageError("pyebpf -e", "give a script behind the options", SEE)
         options = arguments[: len(arguments) - len(rest)]
+        if is_option(rest[0]) and options[-1:] != ["--"]:
+            raise UsageError("pyebpf -e", f"unknown option {rest[0]}", SEE)
         arguments = [rest[0], *(each for each in options if each != "--"), *rest[1:]]
     return _run(arguments[0], "<script>", arguments[1:], "pyebpf -e")
 
 
 def is_script(arguments: list[str]) -> bool:
     """Whether `pyebpf run` was given a script of bpftrace's: its first argument that is no option."""
-    rest, _ = _options(arguments, "pyebpf run")
+    rest, _ = split_options(arguments, "pyebpf run")
     return bool(rest) and rest[0].endswith(".bt")
 
 
-def run_file(arguments: list[str]) -> int:
-    """Run `pyebpf run FILE.bt`."""
-    rest, _ = _options(arguments, "pyebpf run")
+def run_file(arguments: list[str], program: str = "pyebpf run") -> int:
+    """Run `pyebpf run FILE.bt`, or a script on standard input."""
+    rest, _ = split_options(arguments, program)
     options = arguments[: len(arguments) - len(rest)]
     data, shown = read_input(rest[0])
-    return _run(data.decode("utf-8", "surrogateescape"), shown, [*options, *rest[1:]], "pyebpf run")
-
-
-def _options(arguments: list[str], program: str) -> tuple[list[str], dict[str, object]]:
-    """The arguments behind the options, and the options."""
-    given: dict[str, object] = {}
-    rest = list(arguments)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        option = rest.pop(0)
-        if option == "--":
-            break
-        if option in _FLAGS:
-            given[_FLAGS[option]] = True
-        elif option in _VALUES:
-            given[_VALUES[option]] = _value(option, rest, program)
-        elif option in ("-h", "--help"):
-            given["help"] = True
-        else:
-            return arguments, given
-    return rest, given
+    return _run(data.decode("utf-8", "surrogateescape"), shown, [*options, *rest[1:]], program)
 
 
 def _of_script(arguments: list[str], rest: list[str]) -> list[str]:
@@ -136,35 +70,15 @@ def _of_script(arguments: list[str], rest: list[str]) -> list[str]:
     return rest[:place] + rest[place + 1 :]
 
 
-def _value(option: str, rest: list[str], program: str) -> str | int:
-    """The value of an option, which is taken off the arguments."""
-    if option == "-p":
-        if not rest or not rest[0].isdecimal():
-            raise UsageError(program, "-p takes the number of a process", "pyebpf -e --help")
-        number = rest.pop(0)
-        from pathlib import Path  # four milliseconds, with what it imports, of every start
-
-        if not Path(f"/proc/{number}").exists():
-            raise UsageError(program, f"-p {number}: there is no such process", "pyebpf -e --help")
-        return int(number)
-    choices = _CHOICES.get(option)
-    if not rest or (choices is not None and rest[0] not in choices):
-        what = "a value" if choices is None else " or ".join([*filter(None, [", ".join(choices[:-1])]), choices[-1]])
-        raise UsageError(program, f"{option} takes {what}", "pyebpf -e --help")
-    return rest.pop(0)
-
-
 def _run(text: str, file: str, arguments: list[str], program: str) -> int:
-    rest, given = _options(arguments, program)
+    rest, given = split_options(arguments, program)
     if given.get("help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
     if "--" in rest or "--" in arguments:
         rest = _of_script(arguments, rest)
-    elif rest and rest[0].startswith("-") and len(rest[0]) > 1 and not rest[0][1:].isdecimal():
-        raise UsageError(
-            program, f"unknown option {rest[0]}: -- stands before arguments that begin so", "pyebpf -e --help"
-        )
+    elif rest and is_option(rest[0]):
+        raise UsageError(program, f"unknown option {rest[0]}: -- stands before arguments that begin so", SEE)
     # As with tools, what a start makes stays: `print_output` looks for garbage again once all is attached.
     gc.disable()
     try:
@@ -177,14 +91,12 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
 
 
 def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]) -> int:
-    from contextlib import ExitStack
-
     from pyebpf.script import Script
 
     if "output" in given:
         from pyebpf.cli.files import check_file
 
-        check_file(given["output"])
+        check_file(given["output"], file)
 
     with ExitStack() as stack:
         child = None
@@ -213,18 +125,13 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
         if given.get("dry"):
             with script:
                 return 0
-        stream = sys.stdout
-        if "output" in given:
-            from pyebpf.cli.files import open_text
-
-            stream = stack.enter_context(open_text(given["output"]))
         return print_output(
             script,
             verbose=bool(given.get("verbose")),
             quiet=bool(given.get("quiet")),
             json=given.get("format") == "json",
             held=given.get("buffering") == "full",
-            stream=stream,
+            output=given.get("output", "-"),
             child=child,
             benchmarks="mode" in given,
         )
@@ -267,24 +174,32 @@ def print_output(
     quiet: bool = False,
     json: bool = False,
     held: bool = False,
-    stream: TextIO | None = None,
+    output: str = "-",
     child: Child | None = None,
     benchmarks: bool = False,
+    messages: Messages | None = None,
 ) -> int:
-    """Run a script and print what it prints, to standard output or another stream; its status.
+    """Run a script and print what it prints, to standard output or a file; its status.
 
-    With a child it begins once all is attached, and the script ends with it.
+    The file is begun when all is attached: a script that is wrong leaves what was there. The child begins then, too,
+    and the script ends with it. `messages` choose what is printed.
     """
     if json:
         from pyebpf.bpftrace.json_printer import counted
 
-    sink = text_sink(stream)
+    sink = text_sink()
     sink.holds = held
     script.load()  # which a signal ends at once: from `until_signal` on it is heard between events only
     for line in script.remarks:
         note("\n".join(map(visible, line.split("\n"))))
 
     def attached(count: int) -> None:
+        nonlocal sink
+        if output != "-":
+            from pyebpf.cli.files import open_text
+
+            sink = text_sink(files.enter_context(open_text(output)))
+            sink.holds = held
         gc.freeze()
         gc.enable()
         if not quiet:
@@ -294,14 +209,15 @@ def print_output(
         if child is not None:
             child.start()
 
-    with until_signal() as stop, _signals_of(script):
+    with ExitStack() as files, until_signal() as stop, _signals_of(script):
 
         def is_over() -> bool:
-            return stop.is_set() or (child is not None and child.is_over())
+            shown = messages is not None and messages.is_over
+            return stop.is_set() or shown or (child is not None and child.is_over())
 
         running = script.output(is_over, attached=attached, json=json, benchmarks=benchmarks, waits=child is not None)
         for text in running:
-            sink.write(text)
+            sink.write(text if messages is None else messages.shown(text))
         if json and script.last_dropped:
             sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
         sink.flush()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace.attach_points import UNITS
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import KernelError, NotFound, PyebpfError
+from pyebpf.errors import KernelError, NotFound, PyebpfError, closest
 from pyebpf.output.escape import escaped
 from pyebpf.output.sink import Sink
 from pyebpf.runtime import attach_points
@@ -28,7 +28,8 @@ Lists probes by the names that scripts of bpftrace's language have for them; wit
 -v what they are given there. * stands for characters: 'tracepoint:sched:*',
 'kprobe:vfs_*', '*sleep*'. 'struct file' lists types, with -v their definitions.
 With a script its probes are listed, patterns expanded. With -p PID files are as
-that process sees them, and 'uprobe:*' is all functions of all its files.
+that process sees them, and 'uprobe:*' is all functions of all its files. Where
+nothing matches, standard error has the reason; the status is 0, as bpftrace's.
 """
 _SOFTWARE = (
     *("alignment-faults", "bpf-output", "context-switches", "cpu-clock", "cpu-migrations", "cpu", "cs", "dummy"),
@@ -68,6 +69,8 @@ class Machine(AttachPoints):
     def __init__(self, pid: int) -> None:
         super().__init__(pid)
         self.pid = pid
+        #: Why a kind has nothing of what was asked for last.
+        self.reasons: list[str] = []
 
     def files(self, place: str) -> Sequence[str]:
         """The files of a place: one that is named, or those of the process that match."""
@@ -87,11 +90,12 @@ class Machine(AttachPoints):
         """Attach points that match; where the kernel has none such, a line says why."""
         try:
             return self.find(Pattern(f"{kind}:{place}:{name}", kind, place, name)).points
-        except NotFound:
-            return []
+        except NotFound as error:
+            self.reasons.append(describe(error))
         except KernelError as error:
+            self.reasons.append("")  # which is told here, whatever else is found
             note(f"pyebpf -l: {kind}: {describe(error)}")
-            return []
+        return []
 
     def values(self, point: AttachPoint, *, returns: bool = False) -> Callable[[], Sequence[str]]:
         """The declarations of what is given there, when they are asked for."""
@@ -210,6 +214,9 @@ _PROVIDERS = {
 }
 
 
+_KINDS = f"kinds are {', '.join(_PROVIDERS)}"
+
+
 def _named(word: str, *, of_files: bool = False) -> list[str]:
     """The providers that a word is for: one by its name or alias, or those of the kernel, or of files, that match."""
     for name, each in _PROVIDERS.items():
@@ -282,13 +289,13 @@ def run_list(arguments: list[str]) -> int:
         if option in ("-h", "--help"):
             Sink.of(sys.stdout).write(HELP)
             return 0
-        if option == "-v":
+        if option in ("-v", "--verbose"):
             verbose = True
-        elif option == "-l":
+        elif option in ("-l", "--list", "-q", "--quiet"):
             continue
         elif option == "-e" and left:
             script = (left.pop(0), "<script>")
-        elif option == "-p" and left and left[0].isdecimal():
+        elif option in ("-p", "--pid") and left and left[0].isdecimal():
             pid = int(left.pop(0))
         elif option.startswith("-"):
             raise UsageError("pyebpf -l", f"unknown option {option}", "pyebpf -l --help")
@@ -315,16 +322,45 @@ def _print(machine: Machine, script: tuple[str, str] | None, patterns: list[str]
     sink = Sink.of(sys.stdout)
     sink.holds = True
     for each in patterns if script is None else ("",):
+        seen: set[str] = set()
+        machine.reasons.clear()
         if script is None and each.partition(" ")[0] in _TYPES:
             for line in types(each, verbose=verbose):
+                seen.add(line)
                 sink.line(line)
-            continue
-        seen: set[str] = set()
-        for found in _of_script(machine, *script) if script is not None else probes(machine, each):
-            if found.line in seen:
-                continue
-            seen.add(found.line)
-            sink.line(escaped(found.line))
-            for value in found.values() if verbose else ():
-                sink.line(f"    {escaped(value)}")
+        else:
+            for found in _of_script(machine, *script) if script is not None else probes(machine, each):
+                if found.line in seen:
+                    continue
+                seen.add(found.line)
+                sink.line(escaped(found.line))
+                for value in found.values() if verbose else ():
+                    sink.line(f"    {escaped(value)}")
+        if not seen and script is None:
+            sink.flush()
+            for reason in _reasons(machine, each):
+                note(f"pyebpf -l: {escaped(reason)}")
     sink.flush()
+
+
+#: Reasons that are told of one pattern: of a process's files there may be hundreds.
+_MOST_REASONS = 3
+
+
+def _reasons(machine: Machine, pattern: str) -> list[str]:
+    """Why nothing was found, where that was not told: bpftrace itself is silent."""
+    kind, _, name = pattern.partition(" ")
+    if kind in _TYPES:
+        every = (line.partition(" ")[2] for line in types(f"{kind} *", verbose=False))
+        return [f"the kernel's BTF has no {kind} {name.strip()!r}{closest(name.strip(), every)}"]
+    word, colon, rest = pattern.partition(":")
+    names = _named(word or "*", of_files="/" in rest)
+    if not names and colon:
+        known = [*_PROVIDERS, *(alias for each in _PROVIDERS.values() for alias in each.aliases)]
+        return [f"{pattern!r}: there is no kind of probe {word!r}{closest(word, known) or f': {_KINDS}'}"]
+    if len(names) == 1 and colon:
+        if machine.reasons:
+            return list(dict.fromkeys(filter(None, machine.reasons)))[:_MOST_REASONS]
+        every = (each.line.partition(":")[2].strip(":") for each in probes(machine, f"{names[0]}:*"))
+        return [f"nothing of the kind {names[0]} matches {pattern!r}{closest(rest, every)}"]
+    return [f"nothing matches {pattern!r}{machine.like(pattern)}"]

@@ -108,7 +108,7 @@ def run_completion(arguments: Sequence[str]) -> int:
         raise UsageError(made.prog, f"there is no script for {options.shell!r}{hint}")
     from pyebpf.cli.completion_scripts import WRITERS
 
-    sink.write(WRITERS[options.shell](commands(), tools()))
+    sink.write(WRITERS[options.shell](commands(), tools(), script()))
     return 0
 
 
@@ -117,6 +117,21 @@ def commands() -> dict[str, Command]:
     return {
         name: Command(summary, _command_options(name), tuple(words)) for name, (summary, *words) in _COMMANDS.items()
     }
+
+
+def script() -> Command:
+    """`pyebpf -e PROGRAM` with its options, which may stand before it, in place of a command."""
+    from pyebpf.cli.bpftrace_options import FLAGS
+
+    options = [
+        Option(("-e",), "run a script of bpftrace's language", (ANY,)),
+        Option(("-l", "--list"), "list probes as bpftrace does", (ANY,)),
+        Option(("-V", "--version"), "print the version", ()),
+    ]
+    for flag in FLAGS:
+        words = flag.choices or ((FILE,) if flag.value in _FILES else (ANY,) if flag.value else ())
+        options.append(Option(flag.names, flag.help, words))
+    return Command("run a script of bpftrace's language", tuple(options), (FILE,))
 
 
 def _command_options(name: str) -> tuple[Option, ...]:
@@ -155,13 +170,18 @@ def _tool(tool: AnyTool) -> Command:
     specs = [item.metadata["spec"] for item in fields(tool.options) if "spec" in item.metadata]
     choices = {flag: spec.choices for spec in specs for flag in spec.flags if spec.choices}
     words = next((spec.choices for spec in specs if not spec.flags), ())
-    return Command(tool.summary, tuple(_options(build_parser(tool), choices)), tuple(filter(_WORD.fullmatch, words)))
+    made = build_parser(tool)
+    for action, text in made.late:
+        action.help = text()
+    return Command(tool.summary, tuple(_options(made, choices)), tuple(filter(_WORD.fullmatch, words)))
 
 
 def _options(declared: argparse.ArgumentParser, choices: Mapping[str, Sequence[str]]) -> Iterator[Option]:
     """The options of a parser. `choices` are those that it does not know itself, by flag."""
+    from argparse import SUPPRESS
+
     for action in declared._actions:
-        if not action.option_strings:
+        if not action.option_strings or action.help == SUPPRESS:  # those are refused, with what to write instead
             continue
         words: tuple[str, ...] = ()
         if action.nargs != 0:

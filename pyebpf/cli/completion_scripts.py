@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from pyebpf.cli.completion import Command, Option
 
     Commands = Mapping[str, Command]
+    Writer = Callable[[Commands, Commands, Command], str]
 
 #: Kinds of attach points and a short name of each, which a script offers without asking.
 _KINDS = [f"{each}:" for name, kind in KINDS.items() for each in (name, kind.aliases[0])]
+
+#: What stands in the tables for an option in place of a command: those of a script.
+_SCRIPT = "@script"
 
 _BASH = r"""# bash completion of pyebpf, written by `pyebpf completion bash`
 
@@ -58,10 +62,14 @@ _pyebpf() {
     case $current in
     [\'\"]*) quote=${current:0:1} current=${current:1} ;;
     esac
-    if ((${#words[@]} <= 2)); then
+    if ((${#words[@]} <= 2)) && [[ $current != -* ]]; then
         wanted="@command"
+    elif ((${#words[@]} <= 2)); then
+        _pyebpf_declared @script
+        wanted=$options
     else
         name=${words[1]}
+        [[ $name != -* ]] || name=@script
         _pyebpf_declared "$name"
         if [[ $operands == @tool && ${#words[@]} -gt 3 && ${words[2]} != -* ]]; then
             name=${words[2]}
@@ -82,7 +90,7 @@ _pyebpf() {
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         ;;
-    @command) mapfile -t COMPREPLY < <(compgen -W "@commands@ @tools@ --help --version" -- "$current") ;;
+    @command) mapfile -t COMPREPLY < <(compgen -W "@commands@ @tools@" -- "$current") ;;
     @tool) mapfile -t COMPREPLY < <(compgen -W "@tools@" -- "$current") ;;
     @probe)
         if [[ $current == *:* ]]; then
@@ -142,11 +150,16 @@ _pyebpf_tools() {
 _pyebpf() {
     local name=${words[2]} current=${${(Q)words[CURRENT]}#[\'\"]}
     local -a flags valued operands found
-    if ((CURRENT == 2)); then
+    if ((CURRENT == 2)) && [[ $current == -* ]]; then
+        _pyebpf_declared @script
+        _describe -o option flags
+        return
+    elif ((CURRENT == 2)); then
         _pyebpf_commands
         _pyebpf_tools
         return
     fi
+    [[ $name != -* ]] || name=@script
     _pyebpf_declared $name
     if [[ ${operands[1]} == @tool && CURRENT -gt 3 && ${words[3]} != -* ]]; then
         name=${words[3]}
@@ -224,8 +237,15 @@ function __pyebpf --description 'Print what the word at the cursor may become'
     set --local current (commandline --current-token --cut-at-cursor | string trim --left --chars "'\"")
     set --local name $words[2]
     if test (count $words) -lt 2
-        __pyebpf_commands
+        if string match --quiet -- '-*' $current
+            __pyebpf_options @script
+        else
+            __pyebpf_commands
+        end
         return
+    end
+    if string match --quiet -- '-*' $name
+        set name @script
     end
     set --local operands (__pyebpf_operands $name)
     if test "$operands[1]" = @tool; and test (count $words) -gt 2; and not string match --quiet -- '-*' $words[3]
@@ -281,9 +301,9 @@ def _valued(commands: Commands) -> list[tuple[str, Option]]:
     ]
 
 
-def bash(commands: Commands, tools: Commands) -> str:
+def bash(commands: Commands, tools: Commands, script: Command) -> str:
     """Write bash's."""
-    every = {**commands, **tools}
+    every = {**commands, **tools, _SCRIPT: script}
     declared = [
         f'    {name}) options="{_flags(each.options)}" valued="{_flags(o for o in each.options if o.words)}" '
         f'operands="{" ".join(each.words)}" ;;'
@@ -307,9 +327,9 @@ def _double(text: str) -> str:
     return f'"{text}"'
 
 
-def zsh(commands: Commands, tools: Commands) -> str:
+def zsh(commands: Commands, tools: Commands, script: Command) -> str:
     """Write zsh's."""
-    every = {**commands, **tools}
+    every = {**commands, **tools, _SCRIPT: script}
 
     def quoted(text: str) -> str:
         return "'" + text.replace("'", "'\\''") + "'"
@@ -345,9 +365,9 @@ def zsh(commands: Commands, tools: Commands) -> str:
     )
 
 
-def fish(commands: Commands, tools: Commands) -> str:
+def fish(commands: Commands, tools: Commands, script: Command) -> str:
     """Write fish's."""
-    every = {**commands, **tools}
+    every = {**commands, **tools, _SCRIPT: script}
 
     def quoted(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -377,5 +397,5 @@ def fish(commands: Commands, tools: Commands) -> str:
     )
 
 
-WRITERS: dict[str, Callable[[Commands, Commands], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
+WRITERS: dict[str, Writer] = {"bash": bash, "zsh": zsh, "fish": fish}
 """The function that writes a shell's script."""

@@ -1,8 +1,10 @@
-"""Files that a tool writes when it ends, in place of what it prints."""
+"""Files that a command writes in place of what it prints."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from pyebpf.cli.report import note
@@ -16,13 +18,17 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = "-"
 
 
-def check_file(path: str) -> None:
-    """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after."""
+def check_file(path: str, *read: str) -> None:
+    """Raise InvalidValue if a file cannot be written: before minutes of tracing, not after. None of `read` is."""
     if path == STANDARD_OUTPUT:
         return
     if not path:
         raise InvalidValue("name the file to write, or - for standard output")
     check_writable(path)
+    for each in read:
+        with suppress(OSError):  # one of them is no file, or not there
+            if Path(path).samefile(each) and Path(path).is_file():
+                raise InvalidValue(f"{path} is the file that is read: the output needs another name")
 
 
 def write_content(path: str, content: str | bytes, sink: Sink) -> None:

@@ -67,7 +67,7 @@ def run_flamegraph(arguments: Sequence[str]) -> int:
         made.error("--palette is for one file: of two the colours are the difference")
     if files.count(STANDARD_OUTPUT) > 1:
         made.error("standard input can be one of the files, not both")
-    check_file(options.output)
+    check_file(options.output, *files)
     stacks = [_read(file) for file in files]
     if options.no_comm:
         stacks = [_without_names(each) for each in stacks]

@@ -29,7 +29,8 @@ usage: pyebpf run FILE [arguments]
 Runs a Python script as __main__, with the arguments in sys.argv. FILE may be -
 for standard input, whose source probes can be compiled from, too. A script that
 defines TOOL is run as that tool: `pyebpf run FILE --help` tells what it takes.
-A file that ends with .bt is a script of bpftrace's (pyebpf -e --help).
+A file that ends with .bt is a script of bpftrace's (pyebpf -e --help), which
+`pyebpf -` reads from standard input.
 """
 
 
@@ -59,6 +60,8 @@ def run_script(arguments: list[str], run: Callable[[AnyTool, list[str]], int] | 
         line = f":{error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         message = error.msg if isinstance(error, SyntaxError) else str(error)
         note(f"pyebpf run: {shown}{line}: {message}")
+        if name == "-":
+            note("pyebpf run: - is a program in Python; `pyebpf -` reads a script of bpftrace's language")
         return FAILED
     # No modification time: what runs is what was read here, whatever happens to the file meanwhile.
     linecache.cache[shown] = (len(source), None, source.splitlines(keepends=True), shown)

@@ -111,7 +111,7 @@ def run_show(arguments: list[str]) -> int:
     if given.info:
         _print_info(reader, sink)
     elif given.parquet is not None:
-        check_file(given.parquet)
+        check_file(given.parquet, given.file)
         _write_parquet(given.parquet, reader, _Show(given.file, header, _common(header, given), sink, shown), sink)
     else:
         _Show(given.file, header, _common(header, given), sink, shown).print(reader)
@@ -147,7 +147,7 @@ def _common(header: Header, given: argparse.Namespace) -> Common:
     )
     check_picture(header, common)
     if common.file is not None:
-        check_file(common.file)
+        check_file(common.file, given.file)
     if stack_file is not None:
         check_terminal(*stack_file)
     return common

@@ -213,8 +213,16 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
 
     def __delitem__(self, key: K) -> None:
         self._check_removable()
-        if not self.store.delete_elem(self._encode_key(key)):
+        encoded = self._encode_key(key)
+        if not self.store.delete_elem(encoded):
             raise KeyError(key)
+        self._forget(encoded)
+
+    def _forget(self, *keys: bytes) -> None:
+        """Let removed keys count anew in the next interval, however much was added to them again by then."""
+        if self._previous:
+            for key in self._decode_keys(b"".join(keys)):
+                self._previous.pop(key, None)
 
     def _check_removable(self, instead: str = "store 0 instead") -> None:
         if self.store.spec.traits.is_array:
@@ -227,8 +235,10 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def pop(self, key: K, /, default: object = _MISSING) -> Any:
         """Remove a key and return its value, in one step; if it is missing the default, else KeyError."""
         self._check_removable()
-        value = self.store.lookup_and_delete_elem(self._encode_key(key))
+        encoded = self._encode_key(key)
+        value = self.store.lookup_and_delete_elem(encoded)
         if value is not None:
+            self._forget(encoded)
             return self._decode_values(value)[0]
         if default is _MISSING:
             raise KeyError(key)
@@ -240,7 +250,9 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         value = self._first(self.store.lookup_and_delete_elem)
         if value is None:
             raise KeyError(f"map {self.store.spec.name} is empty")
-        return self._decode_keys(self._spare.pop())[0], self._decode_values(value)[0]
+        encoded = self._spare.pop()
+        self._forget(encoded)
+        return self._decode_keys(encoded)[0], self._decode_values(value)[0]
 
     def __bool__(self) -> bool:
         if self.store.spec.traits.is_array:
@@ -291,7 +303,9 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def remove(self, keys: Iterable[K]) -> int:
         """Remove many keys, in batches where the kernel has them; how many of them were there."""
         self._check_removable()
-        removed: int = self.store.delete_batch([self._encode_key(key) for key in keys])
+        encoded = [self._encode_key(key) for key in keys]
+        removed: int = self.store.delete_batch(encoded)
+        self._forget(*encoded)
         return removed
 
     # --- all entries ---
@@ -345,6 +359,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def drain(self) -> dict[K, V]:
         """Take all entries out and return them; over successive calls each is returned exactly once."""
         self._check_removable("use clear()")
+        self._previous = {}
         result: dict[K, V] = {}
         with collector_paused():
             for keys, values, _ in self.store.lookup_and_delete_batches():
@@ -354,6 +369,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
         store = self.store
+        self._previous = {}
         if store.spec.traits.is_array:
             count = store.max_entries
             zeros = bytes(slot_size(store.value_type.size) if self._per_cpu else store.value_type.size)

@@ -44,6 +44,9 @@ KINDS = {
 }
 BY_NAME = {name: kind for kind, (aliases, *_) in KINDS.items() for name in (kind, *aliases)}
 
+#: bcc's letters for the entry of a function and for its return: of the kernel's without a file.
+_OF_BCC = ("p", "r")
+
 #: Features of which a kind needs one, and the words for a kernel without.
 _NEEDS = {
     KPROBE: (("attach:kprobe", "attach:kprobe_multi"), "this kernel has no kprobes"),
@@ -95,6 +98,13 @@ def parse_pattern(text: str) -> Pattern:
     word, colon, rest = text.partition(":")
     if not colon:
         kind, rest = "", word
+    elif word in _OF_BCC:
+        place, colon, name = rest.partition(":")
+        if not colon or not (place or name):
+            raise InvalidValue(
+                f"{text!r}: write '{word}::FUNCTION' or 'k:FUNCTION', '{word}:FILE:FUNCTION' or 'u:FILE:…'"
+            )
+        kind, rest = (UPROBE, rest) if place else (KPROBE, name)
     elif word not in BY_NAME:
         hint = closest(word, BY_NAME) or f": kinds are {', '.join(KINDS)}"
         category = "" if ":" in rest else f"; tracepoints are 't:{text}'"
@@ -162,7 +172,7 @@ class AttachPoints(Closing):
                 left_out += found.left_out
         if not points:
             reasons = f" ({'; '.join(left_out)})" if left_out else ""
-            raise NotFound(f"nothing in the kernel matches {pattern.text!r}{self._like(pattern.name)}{reasons}")
+            raise NotFound(f"nothing in the kernel matches {pattern.text!r}{self.like(pattern.name)}{reasons}")
         return Found(points, left_out)
 
     def _of_kind(self, pattern: Pattern) -> Found:
@@ -172,7 +182,7 @@ class AttachPoints(Closing):
                 raise NotSupported(reason)
         return _FIND[pattern.kind](self, pattern)
 
-    def _like(self, pattern: str) -> str:
+    def like(self, pattern: str) -> str:
         """The closest names of tracepoints; functions of that kind are too many to be like one."""
         try:
             return closest(_bare(pattern), (name for _, name in self._events("*")))

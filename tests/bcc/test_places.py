@@ -7,9 +7,11 @@ import pytest
 from pyebpf.bcc.places import of_specification
 from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
+from pyebpf.bpftrace.parser import parse
 from pyebpf.errors import CompileError, Location
 
 UNKNOWN = "is no builtin, and no constant of the kernel's"
+MACRO = "; macros of C headers are not in BTF: write the number"
 #: The specification, what the script's error is about, its message, the message that is told, and the word.
 DISTRIBUTIONS = [
     ("t:block:done():u32:args->sectr", "args->sectr", "no field 'sectr'", "no field 'sectr'", "sectr"),
@@ -49,9 +51,29 @@ DISTRIBUTIONS = [
         "size is gone when the function returns: $entry(size)",
         "size",
     ),
+    (
+        "p::f(size_t n, gfp_t flags):u64:n:flags&GFP_ATOMIC",
+        "GFP_ATOMIC",
+        f"GFP_ATOMIC {UNKNOWN}",
+        f"GFP_ATOMIC is no parameter of f, and no constant of the kernel's{MACRO}",
+        "GFP_ATOMIC",
+    ),
+    ("t:a:b():u32:$COMM", "comm", "a string", "a string", "$COMM"),
+    ("p:c:f(int x):int:foo(x)", "foo(((int)arg0))", "there is no function", "there is no function", "foo"),
     ("p:c:f(int fd, int x):int:x", "((int)arg1)", "no such thing", "no such thing", "x"),
     ("p:c:f():int:arg2", "arg1", "gone", "gone", "arg2"),
     ("r:c:f(int fd):int:$entry(fd)", "((int)arg0)", "gone", "gone", "fd"),
+]
+
+
+#: Specifications of trace whose scripts do not parse: the beginning of the message, and the place.
+UNPARSED = [
+    ('t:a:b (args->flags = 3) "%s", args->filename', "`)` is expected", "= 3"),
+    ('t:a:b (args->flags == ) "%s", args->filename', "a value is expected here", ') "%s'),
+    ('t:a:b "%d %d", args->dfd, ? 3', "a value is expected here", "? 3"),
+    ('t:a:b "%d", args->dfd +', "a value is expected here", "d +"),
+    ('r:a:f (retval ? 3) "%d", $latency', "`:` is expected", ') "%d'),
+    ('t:a:b "%d", ? 3', "a value is expected here", "? 3"),
 ]
 
 
@@ -70,6 +92,19 @@ def test_an_error_is_told_at_the_authors_word(text: str, words: str, message: st
     found = of_specification(error_at(distribution_script([("count", spec)]), words, message), [spec])
     place = text.index(word, text.index(")"))
     assert str(found) == f"{told}\n    {text}\n    {' ' * place}^"
+
+
+@pytest.mark.parametrize(("text", "told", "place"), UNPARSED)
+def test_an_error_about_an_operator_is_told_behind_the_word_before_it(text: str, told: str, place: str) -> None:
+    """Nothing of the script is shown, which is not the author's; of several specifications that of the line."""
+    others = [parse_trace('t:a:b "%d", args->other'), parse_trace('a:f "%d", arg2')]
+    specs = [others[0], parse_trace(text), others[1]]
+    with pytest.raises(CompileError) as caught:
+        parse(trace_script(specs, TraceOptions()), "<trace>")
+    message, shown, caret = str(of_specification(caught.value, specs)).split("\n")
+    assert message.startswith(told)
+    assert shown == f"    {text}"
+    assert caret == f"    {' ' * text.index(place)}^"
 
 
 def test_the_specification_with_the_word_is_told() -> None:

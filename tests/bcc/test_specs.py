@@ -27,7 +27,18 @@ COUNTED = {
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
     "p:c:free()": "uprobe:c:free { @spec0 = count(); }",
     "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int)(arg0))] = count(); }",
-    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[str(comm), ((u64)(tid))] = count(); }",
+    "u:python3:python:gc__start():int:arg1": "usdt:python3:python:gc__start { @spec0[((int)(arg0))] = count(); }",
+    "u:python3:gc__start:int:arg1:arg1 > 1": (
+        "usdt:python3:gc__start { if ((arg0 > 1)) { @spec0[((int)(arg0))] = count(); } }"
+    ),
+    "u:python3:python:gc__start": "usdt:python3:python:gc__start { @spec0 = count(); }",
+    "u:python3:gc__start": "usdt:python3:gc__start { @spec0 = count(); }",
+    "p::vfs_read():char*,u64:$comm,$pid": "kprobe:vfs_read { @spec0[comm, ((u64)(tid))] = count(); }",
+    "r:c:read()": "uretprobe:c:read { @spec0[((int)(retval))] = count(); }",
+    "p::f():u32,u32,u32,u32:$PID,$TGID,$UID,$GID:$PID > 1": (
+        "kprobe:f { if ((pid > 1)) { @spec0[((u32)(pid)), ((u32)(pid)), ((u32)(uid)), ((u32)(gid))] = count(); } }"
+    ),
+    "t:a:b():u32:$COMM": "tracepoint:a:b { @spec0[comm] = count(); }",
     "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int)(((int)arg0) > 1 ? ((int)arg0) : 0))] = count(); }",
     'p::f(char *a):u8:1:STRCMP("x:y", a)': (
         'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((u8)(1))] = count(); } }'
@@ -63,6 +74,10 @@ TRACED = {
     ),
     'u:pthread:pthread_create "%U %K", arg3, arg2': (
         f'usdt:pthread:pthread_create {{ {ROW}%s %s\\n", pid, tid, comm, "pthread_create", usym(arg2), ksym(arg1)); }}'
+    ),
+    'u:pthread:libpthread:pthread_create (arg4 != 0) "%d", arg4': (
+        f'usdt:pthread:libpthread:pthread_create {{ if ((arg3 != 0)) {{ {ROW}%d\\n", pid, tid, comm, '
+        '"libpthread:pthread_create", arg3); } }'
     ),
     'r:c:fopen (STRCMP("a b", $entry(arg1)))': (
         "uprobe:c:fopen { @entry0_0[tid] = arg0; }\n"
@@ -148,7 +163,18 @@ def test_several_and_options():
         "@events++; if (@events == 3) { exit(); } } }"
     )
     assert "max_strlen = 200" in script
+    options = TraceOptions(uid=9, name='a"\\', but=10, since=True, marks=True)
+    assert probes(trace_script([parse_trace("f")], options)) == (
+        r'kprobe:f { if (uid == 9 && pid != 10 && strcontains(comm, "a\"\\")) { printf("%4d.%06d %-7d %-7d %-15s %-16s '
+        r'\x1f\n", elapsed / 1000000000, elapsed % 1000000000 / 1000, pid, tid, comm, "f"); } }'
+    )
+    unix = trace_script([parse_trace("f")], TraceOptions(since=True, unix=True))
+    assert 'strftime("%s.%f", nsecs), pid' in unix
+    parse(unix, "<trace>")
     parse(script, "<trace>")
+    assert "if (pid == 7 && tid == 8) { @spec1" in distribution_script(specs, pid=7, tid=8)
+    spec = parse_distribution("r:c:read()")
+    assert "@spec0 = hist(((int)(retval)));" in distribution_script([("hist", spec)])
     with pytest.raises(InvalidValue, match="-H takes one expression"):
         distribution_script([("hist", parse_distribution("p::f()"))])
 

@@ -60,6 +60,16 @@ def test_a_base_of_another_byte_order_is_refused(sample):
         Btf(BtfBuilder(byteorder="big").to_bytes(), sample.btf)
 
 
+def test_an_allocator_is_found_by_the_name_that_it_got():
+    """Linux 6.10 made a macro of `__kmalloc`; others are more like it."""
+    b = BtfBuilder()
+    prototype = b.add_func_proto(0, [])
+    for name in ("__alloc", "__kmalloc_noprof"):
+        b.add_func(name, prototype)
+    with pytest.raises(NotFound, match=r"no function '__kmalloc' \(did you mean __kmalloc_noprof, as .* 6\.10"):
+        Btf(b.to_bytes()).function("__kmalloc")
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

@@ -100,6 +100,10 @@ def listed(machine, pattern):
         ("usdt:python3:*", ("usdt", "python3", "*")),
         ("usdt:python3:python:gc__*", ("usdt", "python3", "python:gc__*")),
         ("*tcp_conn*", ("", "", "*tcp_conn*")),
+        ("p::vfs_read", ("kprobe", "", "vfs_read")),
+        ("r::vfs_*", ("kprobe", "", "vfs_*")),
+        ("p:c:malloc", ("uprobe", "c", "malloc")),
+        ("r:c:", ("uprobe", "c", "*")),
     ],
 )
 def test_patterns(text, parts):
@@ -116,6 +120,8 @@ def test_patterns(text, parts):
         ("t:a:b:c", "'t:a:b:c': write 't:CATEGORY:NAME'"),
         ("rt:sched:x", "'rt:sched:x': write 'rt:NAME'"),
         ("u::x", "'u::x': write 'u:FILE:FUNCTION'"),
+        ("p:vfs_read", "'p:vfs_read': write 'p::FUNCTION' or 'k:FUNCTION', 'p:FILE:FUNCTION' or 'u:FILE:…'"),
+        ("r::", "'r::': write 'r::FUNCTION' or 'k:FUNCTION', 'r:FILE:FUNCTION' or 'u:FILE:…'"),
         ("k:tcp\n", "'k:tcp\\n': nothing in the kernel has such a name"),
         ("kprob:x:y", "'kprob:x:y': there is no kind 'kprob' (did you mean kprobe or uprobe or kretprobe?)"),
         (

@@ -51,7 +51,23 @@ def test_a_file_that_is_not_there_is_a_pattern(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == (
         "WARNING: It appears that 's:missing.bt' is a filename but the file does not exist. "
         "Treating 's:missing.bt' as a search pattern.\n"
+        "pyebpf -l: nothing of the kind software matches 's:missing.bt'\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("sofware:cpu", "'sofware:cpu': there is no kind of probe 'sofware' (did you mean software?)"),
+        ("s:cpu-clok", "nothing of the kind software matches 's:cpu-clok' (did you mean cpu-clock?)"),
+        ("uprobe:nosuch:*", "there is no library or program nosuch; a path such as ./nosuch names any file"),
+        ("uprobe:/no/such:*", "there is no file /no/such"),
+    ],
+)
+def test_a_pattern_that_nothing_matches_is_told(capsys: pytest.CaptureFixture[str], pattern: str, told: str) -> None:
+    """On standard error, with what is like it; the status is bpftrace's, and nothing is told of others."""
+    assert run_list([f"s:faults,{pattern}"]) == 0
+    assert capsys.readouterr() == ("software:faults:\n", f"pyebpf -l: {told}\n")
 
 
 @pytest.mark.parametrize(

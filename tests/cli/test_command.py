@@ -77,6 +77,21 @@ def test_list_on_a_terminal():
         (["os.path"], "pyebpf: there is no tool 'os.path'; see pyebpf list"),
         (["\x1b[31m"], "pyebpf: there is no tool '\\x1b[31m'; see pyebpf list"),
         (["-x"], "pyebpf: unknown option -x; options of a tool come after its name; see pyebpf --help"),
+        (
+            ["-q", "--fast", "-"],
+            "pyebpf: unknown option --fast; options of a tool come after its name; see pyebpf --help",
+        ),
+        (["-q"], "pyebpf: -q is an option of scripts: give -e PROGRAM, or - for standard input; see pyebpf --help"),
+        (["a.bt"], "pyebpf: write `pyebpf run a.bt`: a script of bpftrace's language is run so; see pyebpf --help"),
+        (
+            ["-q", "a.bt", "5"],
+            "pyebpf: write `pyebpf run -q a.bt 5`: a script of bpftrace's language is run so; see pyebpf --help",
+        ),
+        (["-e", "--fast"], "pyebpf -e: unknown option --fast; see pyebpf -e --help"),
+        (
+            ["-e", "BEGIN { }", "--quiet", "--fast"],
+            "pyebpf -e: unknown option --fast: -- stands before arguments that begin so; see pyebpf -e --help",
+        ),
         (["list", "-v"], "pyebpf list: give a pattern, such as 't:sched:*'; see pyebpf list --help"),
         (["run"], "pyebpf run: name a file; see pyebpf run --help"),
         (["run", "--fast"], "pyebpf run: unknown option --fast; see pyebpf run --help"),

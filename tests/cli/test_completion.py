@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from pyebpf.cli.catalogue import find
-from pyebpf.cli.completion import Command, Option, commands, run_completion, tools
+from pyebpf.cli.completion import Command, Option, commands, run_completion, script, tools
 from pyebpf.cli.completion_probes import candidates
 from pyebpf.cli.completion_scripts import WRITERS
 from pyebpf.cli.parser import build_parser
@@ -39,6 +39,11 @@ EXTRA = Command(
 CASES = [
     (["biolat"], ["biolatency"]),
     (["sch"], ["schema"]),
+    (["--pi"], ["--pid"]),
+    (["--ve"], ["--verbose", "--version"]),
+    (["-e", "x", "--unsa"], ["--unsafe"]),
+    (["-q", "-f", ""], ["json", "text"]),
+    (["-e", "x", "-o", "fil"], ["file.txt"]),
     (["extra", "--c"], ["--color"]),
     (["extra", "--color", ""], ["green", "red"]),
     (["extra", "-c", "r"], ["red"]),
@@ -63,7 +68,7 @@ CASES = [
 def scripts():
     """Each shell's, with one more tool."""
     every = {**tools(), "extra": EXTRA}
-    return {shell: write(commands(), every) for shell, write in WRITERS.items()}
+    return {shell: write(commands(), every, script()) for shell, write in WRITERS.items()}
 
 
 @pytest.fixture
@@ -125,6 +130,28 @@ def test_bash_with_a_quote(folder):
     needs("command:bash")
     (found,) = completed_by_bash(folder, [["list", "'t:sched:x"]])
     assert found == ["t:sched:xone", "t:sched:xtwo"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_a_dash_stands_for_options_and_no_tools(folder, shell):
+    """Those of scripts, by both names, and what stands alone."""
+    needs("command:bash", "command:fish")
+    if shell == "bash":
+        (found,) = completed_by_bash(folder, [["-"]])
+    else:
+        out = run("fish", folder, "source ./script.fish; complete --do-complete 'pyebpf -'", "--no-config")
+        found = sorted(line.partition("\t")[0] for line in out.splitlines())
+    assert found == sorted(name for option in script().options for name in option.flags)
+    assert {"-e", "-l", "-p", "--cmd", "-o", "-f", "-d", "--version", "--help"} < set(found)
+
+
+def test_every_option_has_a_description():
+    """One that --help fills in late, too."""
+    every = {**commands(), **tools(), "": script()}
+    assert [(name, each) for name, command in every.items() for each in command.options if not each.help] == []
+    (buffer,) = (each for each in tools()["tcplife"].options if each.flags == ("--buffer",))
+    assert "default: 256K" in buffer.help
+    assert not any("--address" in each.flags for each in commands()["trace"].options)
 
 
 def test_bash_has_each_option_of_each_tool(folder):
@@ -235,4 +262,4 @@ def test_functions_of_a_file():
 def test_the_script_is_printed(capsys):
     """By the command, in whole."""
     assert run_completion(["bash"]) == 0
-    assert capsys.readouterr() == (WRITERS["bash"](commands(), tools()), "")
+    assert capsys.readouterr() == (WRITERS["bash"](commands(), tools(), script()), "")

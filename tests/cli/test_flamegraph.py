@@ -90,6 +90,22 @@ def test_a_recording(tmp_path, monkeypatch, capsys):
     assert "<stdin>: this is a recording" in capsys.readouterr().err
 
 
+def test_the_file_that_is_read_is_not_the_output(files, tmp_path, capsys):
+    """Not by another name either: flame graphs and what a recording becomes would take its place."""
+    recorded, link = tmp_path / "cpu.rec", tmp_path / "link"
+    recorded.write_bytes(recording("stacks"))
+    link.hardlink_to(recorded)
+    for arguments in (
+        ["flamegraph", *files, "-o", files[1]],
+        ["show", str(recorded), "--svg", str(recorded)],
+        ["show", str(recorded), "--svg", str(link)],
+    ):
+        assert main(arguments) == 1
+        assert f"{arguments[-1]} is the file that is read: the output needs another name" in capsys.readouterr().err
+    assert recorded.read_bytes() == recording("stacks")
+    assert (tmp_path / "b").read_text() == AFTER
+
+
 def test_a_closed_standard_input(monkeypatch, capsys):
     """It is wrong usage, not an internal error."""
     monkeypatch.setattr(sys, "stdin", None)

@@ -132,11 +132,13 @@ def check(name: str, found: Any, values: list[int], type_: IntType) -> None:
         case "counter" | "total":
             assert (found - summed) % (1 << 64) == 0
         case "minimum":
-            assert found == min(s64)
+            assert found == min(s64, default=None)
         case "maximum":
-            assert found == max(s64)
+            assert found == max(s64, default=None)
         case "stats":
-            assert (found.count, found.minimum, found.maximum) == (len(values), min(s64), max(s64))
+            assert (found.count, found.minimum, found.maximum) == (
+                *(len(values), min(s64, default=None), max(s64, default=None)),
+            )
             assert (found.total - summed) % (1 << 64) == 0
         case _:
             check_histogram(found, values)
@@ -160,6 +162,29 @@ def test_one_value_is_exact_over_two_processors(name: str, type_: IntType, targe
         for index, value in enumerate(values):
             run(value, cpu=cpus[index % len(cpus)])
         check(name, aggregation.snapshot(), values, type_)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_cleared_aggregation_begins_anew(name: str, keyed: bool) -> None:
+    """What is added then is all that there is, and all that the interval has, though it is more than before."""
+    aggregation = MAKERS[name](key=U32, size=7) if keyed else MAKERS[name]()
+    key, cpus = (lambda p: p.number(1, U32)) if keyed else None, online_cpus()[:2]
+    with adding(aggregation, Features(), S64, key) as run:
+        for values in ([5, 6, 7], [1, 2, 3, 4, 1000], [8]):
+            for index, value in enumerate(values):
+                run(value, 3, cpus[index % len(cpus)])
+            found = aggregation.snapshot()
+            check(name, found[3] if keyed else found, values, S64)
+            if hasattr(aggregation, "interval"):
+                gained = aggregation.interval()
+                whole = Stats(len(values), sum(values)) if name == "stats" else found[3] if keyed else found
+                assert (gained[3] if keyed else gained) == whole
+            aggregation.clear()
+        if keyed:
+            assert aggregation.snapshot() == {}
+        else:
+            check(name, aggregation.snapshot(), [], S64)
 
 
 @EVERY_TARGET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from pathlib import Path
 
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs, needs_functions
@@ -69,6 +70,29 @@ def test_arguments_and_results_of_a_function_of_a_file():
     ]  # fmt: skip
 
 
+def test_names_of_argdist_and_what_a_return_gives_without_an_expression():
+    """The process and the thread's name, in the filter too; a number without a sign where its type is said."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", "t:syscalls:sys_enter_getpgid():char*,u32,u32:$COMM,$PID,$UID:$PID == $TGID#names",
+        "-C", f"t:syscalls:sys_enter_getpgid():int:1:(int)args->pid == {NO_PROCESS + 5}#typed",
+        "-C", f"r:{path}:negative()#results",
+    )  # fmt: skip
+    with Traced(path) as traced, running("argdist", *specs, "-t", str(os.getpid()), "600") as tool:
+        getpgid(5)
+        traced.tell("negative 4")
+        tool.stop()
+    comm = Path("/proc/self/comm").read_text().strip()
+    assert tool.out.splitlines()[1:] == [
+        "names", f"[{comm}, {os.getpid()}, {os.geteuid()}]: 1", "typed", "[1]: 1", "results",
+    ]  # fmt: skip
+    with Traced(path) as traced, running("argdist", "-C", f"r:{path}:negative()", "600") as tool:
+        traced.tell("negative 4")
+        tool.stop()
+    assert tool.out.splitlines()[2:4] == ["[-4]: 1", "[-3]: 1"]
+
+
 def test_lines_of_events():
     """A heading, and a line for each with who made it, in order; the predicate leaves out others."""
     spec = f't:syscalls:sys_enter_getpgid (args->pid > {NO_PROCESS + 1}) "id %d%%", args->pid'
@@ -91,6 +115,37 @@ def test_the_function_of_a_pattern_is_the_one_that_was_called():
         traced.tell("negative 4")
         tool.stop()
     assert {line.split()[3] for line in tool.out.splitlines()[1:]} == {"negative"}
+
+
+def test_lines_are_chosen_by_names_and_messages(tmp_path):
+    """-f and -M together count what is shown; -n takes part of the thread's name; columns stand before the others."""
+    spec = 't:syscalls:sys_enter_getpgid "id %d", args->pid'
+    with running("trace", *MINE, "-f", f"id {NO_PROCESS + 2}", "-M", "2", "-t", "-C", spec) as tool:
+        getpgid(1, 2, 3, 2, 2)
+        assert tool.wait() == 0
+    heading, *lines = tool.out.splitlines()
+    assert heading.split() == ["TIME(s)", "CPU", "PID", "TID", "COMM", "FUNC", "-"]
+    assert [line.split()[-2:] for line in lines] == [["id", str(NO_PROCESS + 2)]] * 2
+    assert all(re.match(r" *\d+\.\d{6} \d+ +\d+ ", line) for line in lines)
+    comm = Path("/proc/self/comm").read_text().strip()
+    with (
+        running("trace", "--uid", str(os.geteuid()), "-n", comm[1:], "-L", str(os.getpid()), spec) as named,
+        running("trace", *MINE, "-n", f"{comm[1:]}x", spec) as other,
+    ):
+        getpgid(1)
+        named.stop()
+        other.stop()
+    assert (len(named.out.splitlines()), len(other.out.splitlines())) == (2, 1)
+
+
+def test_what_it_does_itself_is_left_out():
+    """With -S it is shown: each line that it writes is the reason for the next."""
+    spec = 't:syscalls:sys_enter_write (comm == "python" || comm == "python3") "by %d", $tgid'
+    with running("trace", spec) as without, running("trace", "-S", "-M", "7", spec) as tool:
+        assert tool.wait() == 0
+        without.stop()
+    assert f"by {without.process.pid}" not in without.out
+    assert f"by {tool.process.pid}\n" in tool.out
 
 
 def test_a_function_of_the_kernel(tmp_path):

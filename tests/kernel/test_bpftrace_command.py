@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.cli.bpftrace_options import INSTEAD
 from tests.support.command import pyebpf
 from tests.support.needs import needs
 
@@ -56,6 +57,21 @@ def test_output_goes_to_a_file(tmp_path: Path) -> None:
     done = pyebpf("-e", 'BEGIN { print("x"); @ = 1; }', "-o", str(file), "-q", "-B", "full")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert file.read_text() == "x\n\n\n@: 1\n"
+
+
+def test_a_script_that_is_wrong_leaves_the_output_file(tmp_path: Path) -> None:
+    """Nor is it replaced where a probe cannot be attached; and a script is not its own output."""
+    file, script = tmp_path / "out", tmp_path / "a.bt"
+    file.write_text("old")
+    for wrong in ('BEGIN { prnt("x"); }', "BEGIN { print(1); } uprobe:/no/such:f { }"):
+        assert pyebpf("-o", str(file), "-e", wrong).returncode == 1
+        assert file.read_text() == "old"
+    text = "BEGIN { print(1); }"
+    script.write_text(text)
+    done = pyebpf("run", str(script), "-o", str(script))
+    assert (done.returncode, done.stdout, script.read_text()) == (1, "", text)
+    assert done.stderr == f"pyebpf run: {script} is the file that is read: the output needs another name\n"
+    assert pyebpf("run", str(script), "-o", "-").stdout == pyebpf("-e", text).stdout
 
 
 def test_json_says_how_many_probes_there_are() -> None:
@@ -125,3 +141,36 @@ def test_options_may_stand_before_the_script() -> None:
     done = pyebpf("-e", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("pyebpf -e: give a script behind the options")
+
+
+def test_long_names_of_options() -> None:
+    """As bpftrace has them, with a space or = before the value."""
+    done = pyebpf("-e", 'BEGIN { printf("%d\\n", $1); }', "--quiet", "--cmd", "true", "-f", "text", "7")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "7\n\n\n", "")
+    done = pyebpf("-q", f"--pid={os.getpid()}", "--warnings", "-e", "BEGIN { exit(); }")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_script_on_standard_input() -> None:
+    """Where its name would stand, with options before it and arguments behind; `pyebpf run -` says so to a script."""
+    text = 'BEGIN { printf("%d\\n", $1); }'
+    assert pyebpf("-", "7", input=text).stdout == "7\n\n\n"
+    assert pyebpf("-q", "-f", "json", "-", "7", input=text).stdout == '{"type": "printf", "data": "7\\n"}\n'
+    done = pyebpf("-", input="BEGIN { prnt(1); }")
+    assert done.stderr.startswith("pyebpf -: <stdin>:1: there is no function prnt()")
+    done = pyebpf("run", "-", input=text)
+    assert "`pyebpf -` reads a script of bpftrace's language" in done.stderr
+
+
+@pytest.mark.parametrize("option", INSTEAD)
+def test_options_of_bpftraces_that_are_not_here_say_what_is(option: str) -> None:
+    """Before the script, behind it, and where a file is run."""
+    told = f"{option} is bpftrace's and not here: {INSTEAD[option]}; see pyebpf -e --help\n"
+    for program, arguments in (
+        ("pyebpf -e", ("-e", "BEGIN { }", option, "x")),
+        ("pyebpf -e", (option, "x", "-e", "BEGIN { }")),
+        ("pyebpf run", ("run", option, "x", "a.bt")),
+        ("pyebpf", (option, "x")),
+    ):
+        assert (done := pyebpf(*arguments)).returncode == 2
+        assert done.stderr == f"{program}: {told}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -16,6 +17,9 @@ EXAMPLES = re.findall(r"```bt\n(.*?)```", PAGE, re.DOTALL)
 ONE_LINERS = re.findall(r"pyebpf -e '([^'P].*?)'", PAGE)
 
 
+#: Programs in Python, and what stands below the first.
+IN_PYTHON = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+PRINTED = re.search(r"```python\n.*?```\n\n```\n(.*?)```", PAGE, re.DOTALL)
 #: The program that examples with debugging information are about. The line that they name is in its function.
 SERVER = """struct request { char *path; struct { long length; } body; };
 #line 119 "server.c"
@@ -44,6 +48,22 @@ def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.M
         with Script(text):  # the line is looked for where it is attached
             return
     assert Script(text, ["1"]).specs().programs
+
+
+def test_maps_are_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page shows what the example prints."""
+    assert PRINTED is not None
+    exec(IN_PYTHON[0], {"__name__": "__main__"})
+    assert capsys.readouterr().out == PRINTED[1]
+
+
+def test_output_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON, until the time is over."""
+    exec(IN_PYTHON[1], {"Script": Script})
+    (line,) = capsys.readouterr().out.splitlines()
+    found = json.loads(line)
+    assert found["type"] == "map"
+    assert 0 < found["data"]["@"] <= 51
 
 
 def test_the_page_has_examples() -> None:

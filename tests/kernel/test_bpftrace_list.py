@@ -64,3 +64,16 @@ def test_types() -> None:
         "};",
         "",
     ]
+
+
+def test_what_nothing_matches_is_told() -> None:
+    """A name like it of tracepoints and of types; a pattern without a kind is one of all."""
+    for pattern, told in (
+        ("tracepoint:sched:sched_swich", "matches 'tracepoint:sched:sched_swich' (did you mean sched_switch"),
+        ("rawtracepoint:sched_swich", "matches 'rawtracepoint:sched_swich' (did you mean"),
+        ("sched_swich", "nothing matches 'sched_swich' (did you mean sched_switch"),
+        ("struct task_strct", "no struct 'task_strct' (did you mean task_struct"),
+    ):
+        done = pyebpf("-l", pattern)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert told in done.stderr

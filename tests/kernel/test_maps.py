@@ -265,6 +265,35 @@ def test_intervals_are_differences():
         assert dict(counts.items()) == {1: 13, 2: 5}
 
 
+@pytest.mark.parametrize("kind", [MapType.HASH, MapType.PERCPU_HASH])
+def test_an_interval_has_all_of_a_key_that_was_removed(kind):
+    """Whichever way it was removed, and though it has more than before by then; others are differences."""
+    ways = (
+        lambda counts: counts.__delitem__(1),
+        lambda counts: counts.pop(1),
+        lambda counts: counts.remove([1]),
+        lambda counts: counts.clear(),
+        lambda counts: counts.drain(),
+        lambda counts: [counts.popitem(), counts.popitem()],
+    )
+    with Map(spec(kind)) as counts:
+        for number, remove in enumerate(ways):
+            counts.update({1: 10, 2: 20 + number})
+            counts.interval()
+            remove(counts)
+            rest = dict(counts.items())
+            counts[1] = 15
+            assert counts.interval() == {1: 15}
+            assert 2 in rest or number > 2
+            counts.clear()
+    with Map(MapSpec("cells", MapType.ARRAY, U32, U64, 2)) as cells:
+        cells[1] = 10
+        assert cells.interval() == {1: 10}
+        cells.clear()
+        cells[1] = 15
+        assert cells.interval() == {1: 15}
+
+
 def test_initial_entries_are_there_and_a_frozen_map_refuses_writes():
     """Written before any program runs; every processor's slot of a per-CPU map gets the value."""
     initial = tuple((U32.encode(n), U64.encode(n * 3)) for n in range(5))

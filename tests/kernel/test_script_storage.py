@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from pyebpf.errors import InvalidValue
 from pyebpf.script import Script
 from pyebpf.uapi.bpf import MapType
 from tests.support.needs import needs
@@ -75,6 +76,48 @@ def test_python_reads_a_map_without_keys():
         assert dict(script["@"].items()) == {0: 8}
 
 
+def test_an_interval_begins_with_what_was_removed():
+    """By Python: all kinds count anew, whether more or less comes then, and one that was never read, too."""
+    mine = f"{EVENT} /pid == {os.getpid()}/"
+    text = (
+        f"{mine} {{ @c = count(); @s = sum(-2); @a = avg(-3); @h = hist(5); @l = lhist(5, 0, 10, 2); "
+        "@k[args.pid] = count(); @m = max(7); @t[args.pid] = (uint64)nsecs; }"
+    )
+    with Script(text) as script:
+        for way in ("clear", "zero"):
+            for calls in (100, 30, 50):
+                for _ in range(calls):
+                    os.getpgid(0)
+                assert script["@c"].interval() == {0: calls}
+                assert script["@s"].interval() == {0: -2 * calls}
+                assert script["@k"].interval() == {0: calls}
+                average = script["@a"].interval()[0]
+                assert (average.count, average.total) == (calls, -3 * calls)
+                for name in ("@h", "@l"):
+                    assert script[name].interval()[0].total == calls
+                for name in ("@c", "@s", "@a", "@h", "@l", "@k"):
+                    getattr(script[name], way)()
+        with pytest.raises(InvalidValue, match="@m has no max of an interval"):
+            script["@m"].interval()
+
+
+def test_an_interval_after_the_script_removed_its_counts():
+    """A count that is less than before began again: it is the interval's."""
+    mine = f"{EVENT} /pid == {os.getpid()}"
+    text = (
+        f"{mine} && args.pid == 0/ {{ @c = count(); @k[1] = count(); @a[1] = avg(3); @h = hist(1); }} "
+        f"{mine} && args.pid == 1/ {{ delete(@k, 1); delete(@a, 1); }}"
+    )
+    with Script(text) as script:
+        for calls in (100, 30):
+            for _ in range(calls):
+                os.getpgid(0)
+            assert script["@k"].interval() == {1: calls}
+            assert script["@a"].interval()[1].count == calls
+            os.getpgid(1)
+        assert script["@c"].interval() == {0: 130}
+
+
 def test_counts_are_exact_where_one_program_interrupts_another():
     """Samples come in between a raw tracepoint's program and itself: no count is lost on either side."""
     ours = f"/pid == {os.getpid()}/"
@@ -90,7 +133,7 @@ def test_counts_are_exact_where_one_program_interrupts_another():
         script.detach()
         both, calls, samples = (script[name].snapshot().get(0, 0) for name in ("@all", "@calls", "@samples"))
         assert both == calls + samples
-        assert sum(script["@h"].snapshot()[0]) == both
+        assert script["@h"].snapshot()[0].total == both
         assert calls > CALLS
         assert samples > 0
 

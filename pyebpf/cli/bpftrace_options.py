@@ -1,0 +1,148 @@
+"""Options of `pyebpf -e` and `pyebpf run FILE.bt`: bpftrace's, by their short and long names."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+from pyebpf.cli.report import UsageError
+
+SEE = "pyebpf -e --help"
+
+
+class Flag(NamedTuple):
+    """An option: its names, the name of its value ("" without one), its key, its help, what its value may be."""
+
+    names: tuple[str, ...]
+    value: str
+    key: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+FLAGS = (
+    Flag(("-p", "--pid"), "PID", "pid", "events of this process only"),
+    Flag(
+        ("-c", "--cmd"),
+        "COMMAND",
+        "command",
+        "run a command once all is attached, and end with it; its process is the script's cpid, and uprobes, usdt and "
+        "watchpoints are in it",
+    ),
+    Flag(("-o", "--output"), "FILE", "output", "write the output to a file"),
+    Flag(("-f",), "FORMAT", "format", "text, or json: an object a line", ("text", "json")),
+    Flag(
+        ("-B",),
+        "MODE",
+        "buffering",
+        "when output is written: line (as it comes), full (at the end, or in pieces of 64 KiB), none (as line)",
+        ("line", "full", "none"),
+    ),
+    Flag(("--probe-filter",), "REGEX", "only", "have only those probes whose attach points REGEX finds"),
+    Flag(
+        ("--mode",), "bench", "mode", "attach nothing: run the bench probes, and print how long each takes", ("bench",)
+    ),
+    Flag(("-q", "--quiet"), "", "quiet", "do not say that it traces"),
+    Flag(("-d",), "", "dump", "print the bytecode, load nothing"),
+    Flag(("-v", "--verbose"), "", "verbose", "list the attachments, and why they were chosen"),
+    Flag(("--dry-run",), "", "dry", "attach, and end at once"),
+    Flag(("--no-warnings",), "", "unwarned", "print nothing for warnf()"),
+    Flag(("-k", "--warnings"), "", "checks_lookups", "warn where a probe reads an entry of a map that is missing"),
+    Flag(("--unsafe",), "", "unsafe", "allow system() and signal(), which do more than look"),
+    Flag(("-h", "--help"), "", "help", "this help"),
+)
+_BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
+_BESIDE = '#include "FILE" finds files beside the script, and by their paths'
+_NO_LLVM = "there is no LLVM here: -d prints the bytecode"
+#: Options of bpftrace's that are not here, and what there is instead.
+INSTEAD = {
+    "-I": _BESIDE,
+    "--include": _BESIDE,
+    "--info": "pyebpf doctor says what this machine supports",
+    "--debug": "-d prints the bytecode, and takes no stage",
+    "--bench": "write --mode bench",
+    "--test": "--mode has bench only",
+    "--fmt": "scripts are not formatted here",
+    "--dwarf-pid": "dw_ustack() finds the programs by itself",
+    "--debuginfo": "debug files are found by their build id, and beside their programs",
+    "--usdt-file-activation": "-p PID and -c COMMAND say whose semaphores are set",
+    "--traceable-functions": "the kernel's own list is read",
+    "--no-feature": "pyebpf doctor says what this machine supports, and -v what was chosen",
+    "--emit-elf": _NO_LLVM,
+    "--emit-llvm": _NO_LLVM,
+    "--verify-llvm-ir": _NO_LLVM,
+}
+
+
+def _help_of(flag: Flag) -> str:
+    names = f"  {', '.join(flag.names)}{f' {flag.value}' if flag.value else ''}"
+    first, *others = wrap(flag.help, 62)
+    lines = [f"{names:<17}{first}"] if len(names) < 17 else [names, f"{'':17}{first}"]
+    return "".join(f"{line}\n" for line in [*lines, *(f"{'':17}{line}" for line in others)])
+
+
+HELP = f"""\
+usage: pyebpf -e 'PROGRAM' [options] [arguments]
+       pyebpf run [options] FILE.bt [arguments]
+       pyebpf [options] - [arguments]
+
+Runs a script in bpftrace's language, - for one on standard input, until it
+calls exit(), or Ctrl-C; then prints its maps. The arguments are its $1, $2 and
+so on; behind -- those that begin with --, as --name=value, are what
+getopt("name", 0) gives.
+
+options:
+{"".join(map(_help_of, FLAGS))}"""
+
+
+def is_option(word: str) -> bool:
+    """Whether a word is an option: `-` is standard input, and `-5` an argument."""
+    return len(word) > 1 and word[0] == "-" and not word[1:].isdecimal()
+
+
+def check_known(option: str, program: str) -> None:
+    """Raise UsageError for an option of bpftrace's that is not here, with what is."""
+    name = option.partition("=")[0]
+    if name in INSTEAD:
+        raise UsageError(program, f"{name} is bpftrace's and not here: {INSTEAD[name]}", SEE)
+
+
+def split_options(arguments: list[str], program: str) -> tuple[list[str], dict[str, Any]]:
+    """The arguments behind the options, and the options by their keys. Raises UsageError.
+
+    An option that there is not ends them: it may be the script's, or of another kind of file.
+    """
+    given: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest and is_option(rest[0]):
+        if rest[0] == "--":
+            rest.pop(0)
+            break
+        name, equals, value = rest[0].partition("=") if rest[0].startswith("--") else (rest[0], "", "")
+        flag = _BY_NAME.get(name)
+        if flag is None or (equals and not flag.value):
+            check_known(name, program)
+            break
+        rest.pop(0)
+        if equals:
+            rest.insert(0, value)
+        given[flag.key] = _value(flag, name, rest, program) if flag.value else True
+    return rest, given
+
+
+def _value(flag: Flag, name: str, rest: list[str], program: str) -> str | int:
+    """The value of an option, which is taken off the arguments."""
+    if flag.key == "pid":
+        if not rest or not rest[0].isdecimal():
+            raise UsageError(program, f"{name} takes the number of a process", SEE)
+        number = rest.pop(0)
+        from pathlib import Path  # four milliseconds, with what it imports, of every start
+
+        if not Path(f"/proc/{number}").exists():
+            raise UsageError(program, f"{name} {number}: there is no such process", SEE)
+        return int(number)
+    choices = flag.choices
+    if not rest or (choices and rest[0] not in choices):
+        what = " or ".join([*filter(None, [", ".join(choices[:-1])]), choices[-1]]) if choices else "a value"
+        raise UsageError(program, f"{name} takes {what}", SEE)
+    return rest.pop(0)
