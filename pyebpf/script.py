@@ -350,6 +350,10 @@ class _Names:
 
         return demangled(name, parameters=True)
 
+    @property
+    def trailer(self) -> str:
+        return self._script._script.script.settings.str_trunc_trailer
+
     def shown(self, text: str) -> str:
         return escaped(text) if self._script.escapes else text
 

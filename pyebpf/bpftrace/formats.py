@@ -73,7 +73,8 @@ class Specifier:
         layout = f"{'<' if self.left else '>'}{self.width}" if self.width else ""
         if self.kind == "s" and isinstance(type_, String):
             precision = "" if self.precision is None else f".{self.precision}"
-            return _field(f"text({name})", f"{layout}{precision}"), type_.storage.format
+            text = "cut" if type_.cut else "text"
+            return _field(f"{text}({name})", f"{layout}{precision}"), type_.storage.format
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
         if self.kind == "c":
@@ -137,12 +138,16 @@ def _text(raw: bytes) -> str:
 
 
 def texts_of_records(
-    format_: Format, types: Sequence[ValueType], layout: TupleType, shown: Callable[[str], str] | None = None
+    format_: Format,
+    types: Sequence[ValueType],
+    layout: TupleType,
+    shown: Callable[[str], str] | None = None,
+    trailer: str = "",
 ) -> Callable[[Iterable[bytes]], list[str]] | None:
     """Function from records, each the number of its action and values of these types, to their texts.
 
-    It unpacks and formats a record by two calls of C code. Strings are `shown`, or as they are. None for a format that
-    asks for more.
+    It unpacks and formats a record by two calls of C code. Strings are `shown`, or as they are, with the trailer where
+    they were cut. None for a format that asks for more.
     """
     packed, at, template = "<", 0, _escaped(format_.pieces[0])
     parts = zip(format_.specifiers, types, layout.fields[1:], format_.pieces[1:], strict=True)
@@ -157,9 +162,17 @@ def texts_of_records(
     unpack = Struct(f"{packed}{layout.size - at}x").unpack
     names = "".join(f"v{number}, " for number in range(len(types))) or "_"
     text = _text if shown is None else lambda raw: shown(_text(raw))
+
+    @lru_cache(1024)
+    def cut(raw: bytes) -> str:
+        whole = _text(raw)
+        if raw.find(b"\0") in (-1, len(raw) - 1):
+            whole += trailer
+        return whole if shown is None else shown(whole)
+
     # What the script says gets in as a literal.
     source = f"lambda records: [f{template!r} for {names} in map(unpack, records)]"
-    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": text, "unpack": unpack})  # noqa: S307 - as above
+    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": text, "cut": cut, "unpack": unpack})  # noqa: S307 - as above
     return made
 
 

@@ -84,7 +84,8 @@ class Printer:
         """A function that formats many records of an action; None for one that is carried out record by record."""
         if action.kind != "printf" or action.format is None:
             return None
-        return texts_of_records(action.format, action.types, action.layout, self.names.shown if self.escapes else None)
+        shown = self.names.shown if self.escapes else None
+        return texts_of_records(action.format, action.types, action.layout, shown, self.names.trailer)
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""

@@ -24,6 +24,10 @@ class Names(Protocol):
     def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
         """A stack of a process as text."""
 
+    @property
+    def trailer(self) -> str:
+        """What stands behind a text that was cut."""
+
     def shown(self, text: str) -> str:
         """A text as it is printed: as it is, or with what a terminal would obey escaped."""
 
@@ -115,9 +119,10 @@ class Boolean(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class String(ValueType):
-    """Text of at most `size` bytes, its NUL among them."""
+    """Text of at most `size` bytes, its NUL among them. With `cut` a full one is taken for one that was longer."""
 
     size: int
+    cut: bool = False
 
     name: ClassVar[str] = "a string"
 
@@ -126,7 +131,9 @@ class String(ValueType):
         return CharArray(self.size)
 
     def text(self, value: object, names: Names) -> str:
-        return names.shown(str(value))
+        text = str(value)
+        full = self.cut and len(text.encode("utf-8", "surrogateescape")) == self.size - 1
+        return names.shown(text + names.trailer if full else text)
 
 
 @dataclass(frozen=True, slots=True)

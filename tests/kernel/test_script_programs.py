@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from pyebpf.errors import InvalidValue
@@ -93,6 +95,28 @@ def test_a_pointer_to_a_pointer_keeps_what_that_leads_to() -> None:
         traced.tell("twice 0")
         assert script["@"].snapshot() == {tuple(first[1:4]): int.from_bytes(first[:4], "little")}
         assert script["@numbers"].snapshot() == {0: (int.from_bytes(first[:2], "little"), first[0], first[1])}
+
+
+def test_a_text_that_was_cut_ends_in_two_dots() -> None:
+    """In events and maps, and not where the script says how long it is; or in what the script sets, or in nothing."""
+    path = binary("pie")
+    body = f"""uprobe:{path}:main {{
+        $path = str(*(char **)arg1);
+        printf("%s|%6s|%s\\n", $path, $path, str(*(char **)arg1, 3));
+        print(($path, 1));
+        @[$path] = 1;
+        exit();
+    }}"""
+    for trailer, shown in (("", ".."), ('str_trunc_trailer = "_"; ', "_"), ('str_trunc_trailer = ""; ', "")):
+        script = Script(f"config = {{ {trailer}max_strlen = 5 }} {body}")
+        text = f"{path[:4]}{shown}"
+        with ExitStack() as stack:
+
+            def begin(_: int) -> None:
+                stack.enter_context(Traced(path))
+
+            lines = "".join(script.output(attached=begin)).splitlines()
+        assert lines == [f"{text}|{text:>6}|{path[:2]}", f"({text}, 1)", "", "", f"@[{text}]: 1"]
 
 
 def test_specifications_of_bcc_have_them_too() -> None:

@@ -237,7 +237,8 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         if found.target is None or stars > 1:  # such as the `const char *const *` of execve's argv
             return Reference(found.address, _pointed(s, p.attach, name), found.space)
     if isinstance(found, StringSource) and found.size is None:
-        return Text(found.sized(s.script.settings.max_strlen), s.script.settings.max_strlen)
+        most = s.script.settings.max_strlen
+        return Text(found.sized(most), most, cut=True)
     value = _wrapped(s, found, node)
     if isinstance(p.attach, Tracepoint) and isinstance(value, Integer):
         keyword, _, enum = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.partition(" ")

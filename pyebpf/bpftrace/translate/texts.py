@@ -55,7 +55,7 @@ def text_at(s: Scope, address: ir.Value, space: Space, size: int) -> Text:
     def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
         probe_read_string(p, space, destination, length, address)
 
-    return Text(StringSource("str()", read_into, size, s.p.b.where), size)
+    return Text(StringSource("str()", read_into, size, s.p.b.where), size, cut=size == s.script.settings.max_strlen)
 
 
 def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
@@ -144,7 +144,7 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
             p.program_context.check_user_read(p)
         b.call(PROBE_READ_USER_STR if where is Space.USER else PROBE_READ_KERNEL_STR, destination, size, address)
 
-    return Text(StringSource("str()", read_into, most, s.p.b.where), most)
+    return Text(StringSource("str()", read_into, most, s.p.b.where), most, cut=True)
 
 
 def _kstr(s: Scope, node: ast.Call) -> Value:

@@ -118,9 +118,11 @@ class Condition(Value):
 class Text(Value):
     """A string: a literal, one that is still to be read, or one that stands in memory."""
 
-    def __init__(self, source: bytes | BuilderString | StringSource, size: int, data: bytes = b"") -> None:
+    def __init__(
+        self, source: bytes | BuilderString | StringSource, size: int, data: bytes = b"", *, cut: bool = False
+    ) -> None:
         self.source = source
-        self.type: String = String(size)
+        self.type: String = String(size, cut)
         #: The bytes of a literal, with what stands behind a NUL.
         self.data = data
 
@@ -327,8 +329,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space, held):
             return Reference(p.b.load(address, offset, 8), target, space, held)
-        case String(size):
-            return Text(BuilderString(CharArray(size), lvalue), size)
+        case String(size, cut):
+            return Text(BuilderString(CharArray(size), lvalue), size, cut=cut)
         case Tuple(parts) | Record(_, parts):
             fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
             return Group(
@@ -374,7 +376,8 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
-            return String(max(one.size, other.size))
+            size = max(one.size, other.size)
+            return String(size, any(each.cut and each.size == size for each in (one, other)))
         case Buffer(), Buffer():
             return Buffer(max(one.size, other.size))
         case (Address() as address, Number(flexible=True)) | (Number(flexible=True), Address() as address):
