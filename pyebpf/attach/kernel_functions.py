@@ -33,6 +33,7 @@ S = TypeVar("S", bound=AttachSpec)
 MAX_PROBES = 1000
 #: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
 _FIRST_ARGUMENT, _ARGUMENT_SIZE = 16, 8
+KERNEL_ITSELF = "vmlinux"  # where a module's name would stand
 RETVAL = "retval"  # the name of the value that a function returns
 #: Names of 64 bits whatever the types: an argument by its position, of functions without a parameter of that name, and
 #: the result.
@@ -175,7 +176,7 @@ def callee(target: Target, function: str) -> TracedFunction:
 def expanded(target: Target, function: str, max_probes: int) -> Iterator[str]:
     """The functions that a name or a pattern stands for. Raises NotFound, InvalidValue for more than `max_probes`."""
     module, name, offset = split(function)
-    if not is_pattern(name):
+    if not is_pattern(function):
         before = f"{module}:" if module else ""
         yield before + system_call(target, name) + (f"+{offset}" if offset else "")
         return

@@ -38,6 +38,8 @@ _MAX_BUILDS = 32
 #: Probes at places in files, and at places in the memory of processes.
 _IN_FILES = frozenset({"uprobe", "uretprobe", "usdt"})
 _IN_MEMORY = _IN_FILES | {"watchpoint"}
+#: Of these kinds the kernel runs what was attached last at a place first, of all others what was attached first.
+_LAST_FIRST = _IN_FILES | {"kprobe", "fentry", "fexit"}
 
 
 class ScriptModule:
@@ -100,8 +102,7 @@ class ScriptModule:
                     body = ProbeBody(self.script, probe, place, program_name(place))
                     made = request(module, source, place, body, self._process(place.provider))
                     self._list_of(place).append(made)
-        # The kernel runs probes at one function of a process in the order that is the reverse of theirs.
-        places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in _IN_FILES]
+        places = [at for at, each in enumerate(module.probes) if _body(each).point.provider in _LAST_FIRST]
         turned = [module.probes[at] for at in reversed(places)]
         for at, last in zip(places, turned, strict=True):
             module.probes[at] = last

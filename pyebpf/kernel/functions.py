@@ -71,12 +71,14 @@ class Traceable:
     def matching(self, pattern: str, module: str = "") -> Iterator[tuple[str, str, int]]:
         """Name, module ("" for the kernel itself) and address (0 where not listed) of what matches, in its order.
 
+        The module may be a pattern, or "vmlinux": the kernel itself.
         The address is the one of ftrace's own instruction, a few bytes into a function that begins with another.
         """
-        names, modules = glob(pattern), glob(module) if module else _NAME
+        itself = module == "vmlinux"
+        names, modules = glob(pattern), glob(module) if module and not itself else _NAME
         for found in re.finditer(_LINE % (names, modules), self.text, re.MULTILINE):
             address, name, home = found.groups()
-            if not module or home:
+            if not module or bool(home) is not itself:
                 yield name.decode(), (home or b"").decode(), int(address or b"0", 16)
 
     def names(self) -> frozenset[bytes]:

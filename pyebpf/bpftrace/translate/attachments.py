@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.iterators import KernelIterator
+from pyebpf.attach.kernel_functions import KERNEL_ITSELF
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
 from pyebpf.attach.usdt import POSITIONS
@@ -193,8 +195,18 @@ def _typed_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int 
     return module.btf_tracepoint(point.function)
 
 
+def _kernel_function(point: AttachPoint) -> str:
+    """The name or pattern of a function with its module: `vmlinux`, the kernel itself, stands before patterns only."""
+    home = point.target
+    if _is_pattern(home):
+        home = "" if home == "*" else KERNEL_ITSELF if fnmatchcase(KERNEL_ITSELF, home) else home
+    if home == KERNEL_ITSELF and not _is_pattern(point.function):
+        home = ""
+    return f"{home}:{point.function}" if home else point.function
+
+
 def _kprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
-    name = f"{point.target}:{point.function}" if point.target else point.function
+    name = _kernel_function(point)
     if point.address is not None:
         name = f"{point.address:#x}"
     if point.offset:
@@ -215,7 +227,7 @@ def _is_pattern(name: str) -> bool:
 def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
     if point.target == "bpf" or point.namespace:
         raise source.error("fentry of another BPF program is not supported yet", point)
-    name = f"{point.target}:{point.function}" if point.target and point.target != "vmlinux" else point.function
+    name = _kernel_function(point)
     return module.fentry(name) if point.provider == "fentry" else module.fexit(name)
 
 
