@@ -82,11 +82,9 @@ def act_on(
         script.escapes = True
         script.take_bare_arguments()
         return dump(script) if given.dump else act(script)
-    except CompileError as error:
-        from pyebpf.bcc.places import of_specification
-
-        note(f"pyebpf {name}: {describe(of_specification(error, specs) or error)}")
-        return FAILED
     except PyebpfError as error:
-        note(f"pyebpf {name}: {describe(error)}")
+        from pyebpf.bcc.places import of_probe, of_specification
+
+        found = of_specification(error, specs) if isinstance(error, CompileError) else None
+        note(f"pyebpf {name}: {describe(found or of_probe(error, specs) or error)}")
         return FAILED
