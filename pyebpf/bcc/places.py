@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.bcc.specs import Distribution, Trace
-    from pyebpf.errors import CompileError, InvalidValue, PyebpfError
+    from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
@@ -22,7 +22,7 @@ _ARGUMENT = re.compile(r"arg(\d)")
 _NO_NAME = " is no builtin, and no constant of the kernel's"
 
 
-def of_specification(error: CompileError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
+def of_specification(error: CompileError | VerifierError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
     """The error with a caret below the author's own word, or near it; None if it is about no specification."""
     place = error.location
     if place is None:

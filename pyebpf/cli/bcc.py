@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import FAILED, describe, note
-from pyebpf.errors import CompileError, InvalidValue, PyebpfError
+from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -85,6 +85,6 @@ def act_on(
     except PyebpfError as error:
         from pyebpf.bcc.places import of_probe, of_specification
 
-        found = of_specification(error, specs) if isinstance(error, CompileError) else None
+        found = of_specification(error, specs) if isinstance(error, CompileError | VerifierError) else None
         note(f"pyebpf {name}: {describe(found or of_probe(error, specs) or error)}")
         return FAILED

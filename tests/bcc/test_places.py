@@ -8,7 +8,7 @@ from pyebpf.bcc.places import of_probe, of_specification
 from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
 from pyebpf.bpftrace.parser import parse
-from pyebpf.errors import CompileError, Location, NotFound
+from pyebpf.errors import CompileError, Location, NotFound, VerifierError
 
 UNKNOWN = "is no builtin, and no constant of the kernel's"
 MACRO = "; macros of C headers are not in BTF: write the number"
@@ -128,6 +128,14 @@ def test_an_error_about_a_probe_is_told_at_its_name(message: str, place: str) ->
     spec = next(each for each in specs if place in each.text)
     assert str(of_probe(NotFound(message), specs)) == f"{message}\n    {spec.text}\n    {' ' * spec.text.index(place)}^"
     assert of_probe(NotFound("the verifier refuses all of it"), specs) is None
+
+
+def test_what_the_verifier_refuses_is_told_at_the_authors_word() -> None:
+    """As what the compiler refuses."""
+    spec = parse_distribution("p:c:f(int x):int:x")
+    place = error_at(distribution_script([("count", spec)]), "((int)arg0)", "").location
+    found = of_specification(VerifierError("R1 is no pointer", location=place), [spec])
+    assert str(found) == f"R1 is no pointer\n    {spec.text}\n    {' ' * (len(spec.text) - 1)}^"
 
 
 def test_an_error_about_nothing_that_was_given_stays_as_it_is() -> None:
