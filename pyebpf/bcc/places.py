@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.bcc.specs import Distribution, Trace
-    from pyebpf.errors import CompileError, InvalidValue
+    from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
@@ -22,7 +22,7 @@ _ARGUMENT = re.compile(r"arg(\d)")
 _NO_NAME = " is no builtin, and no constant of the kernel's"
 
 
-def of_specification(error: CompileError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
+def of_specification(error: CompileError | VerifierError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
     """The error with a caret below the author's own word, or near it; None if it is about no specification."""
     place = error.location
     if place is None:
@@ -35,6 +35,18 @@ def of_specification(error: CompileError, specs: Sequence[Distribution | Trace])
     if word is not None:
         return refused(spec.text, _position(spec.text, word), _message(error.message, word, spec))
     return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
+
+
+def of_probe(error: PyebpfError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
+    """The error with a caret below the name or the file that it is about; None if no specification has that."""
+    message = str(error)
+    for part in ("name", "where"):
+        for spec in specs:
+            word = re.compile(rf"(?<!\w){re.escape(getattr(spec.probe, part))}(?!\w)")
+            place = word.search(spec.text)
+            if place is not None and place[0] and "\n" not in message and word.search(message):
+                return refused(spec.text, place.start(), message)
+    return None
 
 
 def _near(marked: str, before: str, spec: Distribution | Trace) -> int:

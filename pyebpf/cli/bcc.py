@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.report import FAILED, describe, note
-from pyebpf.errors import CompileError, InvalidValue, PyebpfError
+from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -82,11 +82,9 @@ def act_on(
         script.escapes = True
         script.take_bare_arguments()
         return dump(script) if given.dump else act(script)
-    except CompileError as error:
-        from pyebpf.bcc.places import of_specification
-
-        note(f"pyebpf {name}: {describe(of_specification(error, specs) or error)}")
-        return FAILED
     except PyebpfError as error:
-        note(f"pyebpf {name}: {describe(error)}")
+        from pyebpf.bcc.places import of_probe, of_specification
+
+        found = of_specification(error, specs) if isinstance(error, CompileError | VerifierError) else None
+        note(f"pyebpf {name}: {describe(found or of_probe(error, specs) or error)}")
         return FAILED

@@ -336,15 +336,20 @@ def _print(machine: Machine, script: tuple[str, str] | None, patterns: list[str]
                 sink.line(escaped(found.line))
                 for value in found.values() if verbose else ():
                     sink.line(f"    {escaped(value)}")
-        if not seen and script is None:
-            sink.flush()
-            for reason in _reasons(machine, each):
-                note(f"pyebpf -l: {escaped(reason)}")
+        sink.flush()
+        reasons = _told(machine) if script is not None else [] if seen else _reasons(machine, each)
+        for reason in reasons:
+            note(f"pyebpf -l: {escaped(reason)}")
     sink.flush()
 
 
 #: Reasons that are told of one pattern: of a process's files there may be hundreds.
 _MOST_REASONS = 3
+
+
+def _told(machine: Machine) -> list[str]:
+    """The reasons of kinds that had nothing, each once."""
+    return list(dict.fromkeys(filter(None, machine.reasons)))[:_MOST_REASONS]
 
 
 def _reasons(machine: Machine, pattern: str) -> list[str]:
@@ -360,7 +365,7 @@ def _reasons(machine: Machine, pattern: str) -> list[str]:
         return [f"{pattern!r}: there is no kind of probe {word!r}{closest(word, known) or f': {_KINDS}'}"]
     if len(names) == 1 and colon:
         if machine.reasons:
-            return list(dict.fromkeys(filter(None, machine.reasons)))[:_MOST_REASONS]
+            return _told(machine)
         every = (each.line.partition(":")[2].strip(":") for each in probes(machine, f"{names[0]}:*"))
         return [f"nothing of the kind {names[0]} matches {pattern!r}{closest(rest, every)}"]
     return [f"nothing matches {pattern!r}{machine.like(pattern)}"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.bcc.places import of_specification
+from pyebpf.bcc.places import of_probe, of_specification
 from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
 from pyebpf.bpftrace.parser import parse
-from pyebpf.errors import CompileError, Location
+from pyebpf.errors import CompileError, Location, NotFound, VerifierError
 
 UNKNOWN = "is no builtin, and no constant of the kernel's"
 MACRO = "; macros of C headers are not in BTF: write the number"
@@ -112,6 +112,30 @@ def test_the_specification_with_the_word_is_told() -> None:
     specs = [parse_trace('c:open "%d", arg1'), parse_trace('c:open "%d", argz')]
     error = error_at(trace_script(specs, TraceOptions()), "argz", "no")
     assert str(of_specification(error, specs)) == 'no\n    c:open "%d", argz\n                 ^'
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("the kernel's BTF has no function '__kmalloc' (did you mean __kmalloc_noprof?)", "__kmalloc("),
+        ("there is no library or program nosuch; a path names any file", "nosuch:"),
+        ("c has no function gone", "gone()"),
+    ],
+)
+def test_an_error_about_a_probe_is_told_at_its_name(message: str, place: str) -> None:
+    """Or at its file; one that names neither stays as it is."""
+    specs = [parse_distribution(text) for text in ("p::__kmalloc(u64 n):u64:n", "p:nosuch:f()", "r:c:gone()")]
+    spec = next(each for each in specs if place in each.text)
+    assert str(of_probe(NotFound(message), specs)) == f"{message}\n    {spec.text}\n    {' ' * spec.text.index(place)}^"
+    assert of_probe(NotFound("the verifier refuses all of it"), specs) is None
+
+
+def test_what_the_verifier_refuses_is_told_at_the_authors_word() -> None:
+    """As what the compiler refuses."""
+    spec = parse_distribution("p:c:f(int x):int:x")
+    place = error_at(distribution_script([("count", spec)]), "((int)arg0)", "").location
+    found = of_specification(VerifierError("R1 is no pointer", location=place), [spec])
+    assert str(found) == f"R1 is no pointer\n    {spec.text}\n    {' ' * (len(spec.text) - 1)}^"
 
 
 def test_an_error_about_nothing_that_was_given_stays_as_it_is() -> None:

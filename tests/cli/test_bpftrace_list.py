@@ -70,6 +70,12 @@ def test_a_pattern_that_nothing_matches_is_told(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr() == ("software:faults:\n", f"pyebpf -l: {told}\n")
 
 
+def test_a_probe_of_a_script_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are listed."""
+    assert run_list(["-e", "uprobe:/no/such:f, uprobe:/no/such:g { } s:faults:1 { }"]) == 0
+    assert capsys.readouterr() == ("software:faults:\n", "pyebpf -l: there is no file /no/such\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"), [(["-x"], "unknown option -x"), (["uprobe:*"], "probes of programs are those of a file")]
 )
