@@ -157,7 +157,13 @@ class Log2(AggregationType["tuple[int, ...]"]):
 
 
 class Steps(Linear):
-    """`lhist(n, least, greatest, step)`; what people read are the counts, those outside first and last."""
+    """`lhist(n, least, greatest, step)`; what people read are the counts, those outside first and last.
+
+    A number of 2^63 and more counts as negative, as in `hist(n)`.
+    """
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        super().update(p, place, Int(value.value, S64))
 
     def result(self, cells: Cells, labels: Mapping[str, object]) -> Any:  # noqa: ARG002 - one signature
         return cells

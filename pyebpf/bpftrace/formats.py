@@ -70,8 +70,11 @@ class Specifier:
         """
         layout = f"{'<' if self.left else '>'}{self.width}" if self.width else ""
         if self.kind == "s" and isinstance(type_, String):
+            if self.width:
+                signed = -self.width if self.left else self.width
+                return _field(f"padded({name}, {signed}, {self.precision})", ""), type_.storage.format
             precision = "" if self.precision is None else f".{self.precision}"
-            return _field(f"text({name})", f"{layout}{precision}"), type_.storage.format
+            return _field(f"text({name})", precision), type_.storage.format
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
         if self.kind == "c":
@@ -105,7 +108,17 @@ class Specifier:
     def _padded(self, text: str, sign: str = "") -> str:
         if self.zeros and not self.left and self.kind not in ("s", "c"):
             return sign + text.rjust(self.width - len(sign), "0")
+        if self.kind == "s":
+            return padded(text, -self.width if self.left else self.width)
         return f"{sign}{text}".ljust(self.width) if self.left else f"{sign}{text}".rjust(self.width)
+
+
+def padded(text: str, width: int) -> str:
+    """A text with spaces before it, or behind it if the width is negative, up to so many bytes, which C counts."""
+    if not text.isascii():
+        further = len(text.encode("utf-8", "surrogateescape")) - len(text)
+        width = min(width + further, 0) if width < 0 else max(width - further, 0)
+    return text.ljust(-width) if width < 0 else text.rjust(width)
 
 
 def _field(value: str, layout: str) -> str:
@@ -157,7 +170,9 @@ def texts_of_records(
     text = _text if shown is None else lambda raw: shown(_text(raw))
     # What the script says gets in as a literal.
     source = f"lambda records: [f{template!r} for {names} in map(unpack, records)]"
-    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": text, "unpack": unpack})  # noqa: S307 - as above
+    wide = lru_cache(1024)(lambda raw, width, precision: padded(text(raw)[:precision], width))
+    given = {"text": text, "padded": wide, "unpack": unpack}
+    made: Callable[[Iterable[bytes]], list[str]] = eval(source, given)  # noqa: S307 - as above
     return made
 
 

@@ -31,6 +31,21 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ('BEGIN { @x = 1; @x = "a"; }', "@x", "@x holds an integer elsewhere, and a string here"),
         ("BEGIN { @x = 1; @x = count(); }", "@x", "@x holds an integer elsewhere, and count() here"),
         ('BEGIN { @x[1] = 1; @x["a"] = 1; }', "@x", "the keys of @x are an integer elsewhere, and a string here"),
+        (
+            'BEGIN { $x = (1, "a"); $x = (1, 2); }',
+            None,
+            "holds a tuple (integer, string) elsewhere, and a tuple (integer, i",
+        ),
+        (
+            'BEGIN { @x = (a=1); @x = (a="b"); }',
+            "@x",
+            "a record (.a = integer) elsewhere, and a record (.a = string) here",
+        ),
+        (
+            'BEGIN { @x[1, 2] = 1; @x[1, "a"] = 1; }',
+            None,
+            "are a tuple (integer, integer) elsewhere, and a tuple (integer, s",
+        ),
         ("BEGIN { @x[1] = 1; @x = 1; }", "@x", "@x has a key elsewhere: give it one here"),
         ('BEGIN { printf("%d"); }', 'printf("%d")', "the format takes 1 values, and 0 are given"),
         ('BEGIN { printf("%d", "a"); }', '"a"', "%d does not print a string"),
