@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -132,6 +133,11 @@ class Format:
 
     pieces: tuple[str, ...]
     specifiers: tuple[Specifier, ...]
+
+    def mismatch(self, given: int) -> str:
+        """The message for another number of values than it prints."""
+        are = "is" if given == 1 else "are"
+        return f"the format takes {amount(len(self.specifiers), 'value')}, and {given} {are} given"
 
     def apply(self, values: Sequence[object], types: Sequence[ValueType], names: Names) -> str:
         """The text of an event."""
