@@ -111,6 +111,11 @@ def closest_or_all(name: str, candidates: Iterable[str]) -> str:
     return closest(name, candidates) or (f": it has {', '.join(candidates)}" if candidates else "")
 
 
+def amount(count: int, noun: str) -> str:
+    """A number of things: "1 value", "2 values"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 class PyebpfError(Exception):
     """Base of all errors that pyebpf raises on purpose.
 

@@ -414,6 +414,8 @@ def _number_name(kind: str, number: int) -> str:
     import signal
 
     if kind == "strerror":
+        if not number:
+            return "Success"
         from pyebpf.uapi import errno_table
 
         return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
@@ -424,7 +426,7 @@ def _number_name(kind: str, number: int) -> str:
             return "N/A" if number else "Unknown signal 0"
     from pyebpf.arch import host
 
-    return host().system_call_names.get(number, "unknown")
+    return host().system_call_names.get(number, "Unknown syscall")
 
 
 def _cgroup_id(path: str) -> int:

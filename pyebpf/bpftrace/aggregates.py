@@ -161,6 +161,16 @@ class Log2(AggregationType[Histogram]):
         return filled(self._empty, cells, labels)
 
 
+class Steps(Linear):
+    """`lhist(n, least, greatest, step)`.
+
+    A number of 2^63 and more counts as negative, as in `hist(n)`.
+    """
+
+    def update(self, p: ProgramBuilder, place: ir.Value, value: Int) -> None:
+        super().update(p, place, Int(value.value, S64))
+
+
 def aggregate(type_: Aggregate) -> AggregationType[Any]:
     """The aggregation of a map's type."""
     match type_.kind:
@@ -174,5 +184,5 @@ def aggregate(type_: Aggregate) -> AggregationType[Any]:
             return Log2(type_.arguments[0])
         case "lhist":
             least, greatest, step = type_.arguments
-            return Linear(least, greatest, step)
+            return Steps(least, greatest, step)
     return Averages(signed=type_.signed)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,9 +73,12 @@ class Specifier:
         """
         layout = f"{'<' if self.left else '>'}{self.width}" if self.width else ""
         if self.kind == "s" and isinstance(type_, String):
+            text = f"{'cut' if type_.cut else 'text'}({name})"
+            if self.width:
+                signed = -self.width if self.left else self.width
+                return _field(f"padded({text}, {signed}, {self.precision})", ""), type_.storage.format
             precision = "" if self.precision is None else f".{self.precision}"
-            text = "cut" if type_.cut else "text"
-            return _field(f"{text}({name})", f"{layout}{precision}"), type_.storage.format
+            return _field(text, precision), type_.storage.format
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
         if self.kind == "c":
@@ -108,7 +112,17 @@ class Specifier:
     def _padded(self, text: str, sign: str = "") -> str:
         if self.zeros and not self.left and self.kind not in ("s", "c"):
             return sign + text.rjust(self.width - len(sign), "0")
+        if self.kind == "s":
+            return padded(text, -self.width if self.left else self.width)
         return f"{sign}{text}".ljust(self.width) if self.left else f"{sign}{text}".rjust(self.width)
+
+
+def padded(text: str, width: int) -> str:
+    """A text with spaces before it, or behind it if the width is negative, up to so many bytes, which C counts."""
+    if not text.isascii():
+        further = len(text.encode("utf-8", "surrogateescape")) - len(text)
+        width = min(width + further, 0) if width < 0 else max(width - further, 0)
+    return text.ljust(-width) if width < 0 else text.rjust(width)
 
 
 def _field(value: str, layout: str) -> str:
@@ -122,6 +136,11 @@ class Format:
 
     pieces: tuple[str, ...]
     specifiers: tuple[Specifier, ...]
+
+    def mismatch(self, given: int) -> str:
+        """The message for another number of values than it prints."""
+        are = "is" if given == 1 else "are"
+        return f"the format takes {amount(len(self.specifiers), 'value')}, and {given} {are} given"
 
     def apply(self, values: Sequence[object], types: Sequence[ValueType], names: Names) -> str:
         """The text of an event."""
@@ -172,7 +191,9 @@ def texts_of_records(
 
     # What the script says gets in as a literal.
     source = f"lambda records: [f{template!r} for {names} in map(unpack, records)]"
-    made: Callable[[Iterable[bytes]], list[str]] = eval(source, {"text": text, "cut": cut, "unpack": unpack})  # noqa: S307 - as above
+    wide = lru_cache(1024)(lambda whole, width, precision: padded(whole[:precision], width))
+    given = {"text": text, "cut": cut, "padded": wide, "unpack": unpack}
+    made: Callable[[Iterable[bytes]], list[str]] = eval(source, given)  # noqa: S307 - as above
     return made
 
 

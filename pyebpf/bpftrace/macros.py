@@ -13,6 +13,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.ast.expressions import OWN
 from pyebpf.bpftrace.cursor import MAX_LEVELS
 from pyebpf.dataclass import fields, replace
+from pyebpf.errors import amount
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -196,8 +197,9 @@ class _Expansion:
         source, count = self._source, len(given)
         found = [each for each in self._macros[name] if len(each.parameters) == count]
         if not found:
-            numbers = sorted({len(each.parameters) for each in self._macros[name]})
-            raise source.error(f"{name} takes {' or '.join(map(str, numbers))} arguments, not {count}", node)
+            *fewer, most = sorted({len(each.parameters) for each in self._macros[name]})
+            takes = " or ".join([*map(str, fewer), amount(most, "argument")])
+            raise source.error(f"{name} takes {takes}, not {count}", node)
         fitting = [each for each in found if all(map(_fits, each.parameters, given))]
         if not fitting:
             for parameter, part in zip(found[0].parameters, given, strict=True):

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ASSIGNMENTS = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="))
+#: Statements of other languages, with what is written instead.
+_ELSEWHERE = {
+    "foreach": "a loop is `for ($entry : @map)`, or over numbers `for ($i : 0..3)`",
+    "do": "write `while (…) { … }`, with the block behind its condition",
+    "switch": "write `if (…) { … } else if (…) { … }`",
+}
 
 
 class Statements(Expressions):
@@ -35,6 +41,8 @@ class Statements(Expressions):
                 found = read(self)
             elif word == "_" and tokens[self.index + 1] == "=":
                 found = self._discard()
+            elif word in _ELSEWHERE and tokens[self.index + 1] in ("(", "{") and not self._names(word):
+                self.fail(f"there is no `{word}`: {_ELSEWHERE[word]}")
             else:
                 found = self._expression_or_assignment()
             height = max(height, self.height)
@@ -49,6 +57,10 @@ class Statements(Expressions):
         self.height = 0
         self.rise(height)
         return ast.Block(self.starts[first], self.ends[self.index - 1], tuple(statements), value)
+
+    def _names(self, word: str) -> bool:
+        """Whether the script may have a macro or a function of a name."""
+        return f"macro {word}" in self.source.text or f"fn {word}" in self.source.text
 
     def body(self) -> ast.Block:
         """Read a block whose value nobody takes."""
@@ -127,6 +139,10 @@ class Statements(Expressions):
         self.index += 1
         enclosed = self.accept("(")
         variable = self.variable("after `for`, as in `for ($i : 0..5)`")
+        if self.tokens[self.index] in ("=", "in"):
+            self.fail(
+                f"there is no `for` of this kind: write `for (${variable.name} : 0..3)`, which goes over 0, 1 and 2"
+            )
         self.expect(":", "after the variable of `for`")
         begin = self.starts[self.index]
         first = self.unary()

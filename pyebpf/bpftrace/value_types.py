@@ -406,7 +406,10 @@ class Inet(ValueType):
         raw = bytes(data)
         if family == AF_INET:
             return str(IPv4Address(raw[:4]))
-        return str(IPv6Address(raw)) if family == AF_INET6 else ""
+        if family != AF_INET6:
+            return ""
+        mapped = IPv6Address(raw).ipv4_mapped
+        return str(IPv6Address(raw)) if mapped is None else f"::ffff:{mapped}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +436,20 @@ class Buffer(ValueType):
         if not ascii_kept:
             return ("" if escaped else " ").join(f"\\x{byte:02x}" if escaped else f"{byte:02x}" for byte in raw)
         return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in raw)
+
+
+def described(type_: ValueType) -> str:
+    """A type as messages tell it from others: tuples and records with their parts."""
+    if isinstance(type_, Tuple):
+        return f"a tuple ({', '.join(map(_bare, type_.parts))})"
+    if isinstance(type_, Record):
+        parts = [f".{name} = {_bare(part)}" for name, part in zip(type_.names, type_.parts, strict=True)]
+        return f"a record ({', '.join(parts)})"
+    return type_.name
+
+
+def _bare(type_: ValueType) -> str:
+    return described(type_).partition(" ")[2]
 
 
 # -- what a map holds that functions such as count() fill -------------------------------------------------------------

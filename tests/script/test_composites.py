@@ -95,7 +95,11 @@ def test_variables_are_declared_with_types() -> None:
     ("text", "marked", "message"),
     [
         ("BEGIN { $r = (a=1); print($r.b); }", "$r.b", "this record has no field b: it has a"),
-        ("BEGIN { $r = (a=1); $r = (b=1); }", "$r = (b=1)", "this holds a record elsewhere, and a record here"),
+        (
+            "BEGIN { $r = (a=1); $r = (b=1); }",
+            "$r = (b=1)",
+            "this holds a record (.a = integer) elsewhere, and a record (.b = integer) here",
+        ),
         ("BEGIN { print((a=1) == (b=1)); }", "(a=1) == (b=1)", "these records have different fields"),
         ("BEGIN { $a = (int8[4])5; print($a[4]); }", "$a[4]", "index 4 lies outside the array of 4"),
         ("BEGIN { $a = (int8[4])(int16)5; }", "(int8[4])(int16)5", "the array has 4 bytes, and the value 2"),

@@ -45,7 +45,7 @@ def test_the_library_has_values(expression: str, text: str) -> None:
         ("print(socket_cookie(5));", "socket_cookie(5)", "it is for fentry, fexit, iter and rawtracepoint"),
         ('print(uaddr("x"));', 'uaddr("x")', "uaddr() is for uprobe, uretprobe and usdt: kaddr()"),
         ("write_user(0, 1, 4);", "write_user(0, 1, 4)", "write_user() changes what it looks at: allow it by --unsafe"),
-        ('debugf("%d");', 'debugf("%d")', "the format takes 1 values, and 0 are given"),
+        ('debugf("%d");', 'debugf("%d")', "the format takes 1 value, and 0 are given"),
         ('debugf("%r", buf("a", 1));', '"%r"', "%r is none that the kernel prints"),
         ('debugf("%s", 5);', "5", "debugf() prints an integer by no %s"),
         ('debugf("%d", comm);', "comm", "%d does not print a string"),

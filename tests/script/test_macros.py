@@ -51,7 +51,7 @@ def test_a_body_takes_the_place_of_a_call(macros: str, body: str, text: str) -> 
         ("macro f() { @x = 1; } BEGIN { f(); }", "@x", "@x is no parameter of the macro f: maps are passed to macros"),
         ("macro f($v) { $v } BEGIN { f(1); }", "1", "f takes a variable here, for its $v"),
         ("macro f(@v) { @v } BEGIN { $a = 1; f($a); }", "$a", "f takes a map here, for its @v"),
-        ("macro f(v) { v } BEGIN { f(1, 2); }", "f(1, 2)", "f takes 1 arguments, not 2"),
+        ("macro f(v) { v } BEGIN { f(1, 2); }", "f(1, 2)", "f takes 1 argument, not 2"),
         ("macro f($v) { let $v = 1; } BEGIN { $a = 1; f($a); }", "$v", "$v is a parameter of this macro"),
         ("macro f(v) { g(v) } macro g(v) { f(v) } BEGIN { f(1); }", "f(v)", "the macro f calls itself: f > g > f"),
         ("macro f(v) { v } BEGIN { print(f(nothing)); }", "nothing", "nothing is no builtin"),

@@ -102,6 +102,23 @@ def test_a_histogram_cuts_powers_of_two_by_its_bits() -> None:
     assert text == f"@:\n[7]                    1 |{'@' * 26}{' ' * 26}|\n[8, 10)                2 |{BAR}|\n\n"
 
 
+def test_a_number_of_all_bits_is_negative_in_histograms() -> None:
+    """In both, as bpftrace has it; a large one of the range is where it belongs."""
+    text = printed(
+        "BEGIN { @h = hist((uint64)-1); @l = lhist((uint64)-1, 0, 10, 5); @l = lhist((uint64)7, 0, 10, 5); }"
+    )
+    assert [line.split("|")[0].split() for line in text.splitlines()] == [
+        ["@h:"],
+        ["(...,", "0)", "1"],
+        [],
+        ["@l:"],
+        ["(...,", "0)", "1"],
+        ["[0,", "5)", "0"],
+        ["[5,", "10)", "1"],
+        [],
+    ]
+
+
 def test_histograms_of_equal_steps() -> None:
     """What lies outside has buckets of its own; by 1024 the borders are K."""
     text = printed(

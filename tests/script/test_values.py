@@ -121,6 +121,8 @@ def test_variables_hold_values(before: str, expression: str, text: str) -> None:
         ("%hd %hhd", "70000, 300", "4464 44"),
         ("%d%% of %s", "5, comm", "5% of cat"),
         ("%s %d", "1 == 1, 1 == 1", "true 1"),
+        ("%5s|%-4s|%2s", '"é", "日", "éa"', "   é|日 |éa"),
+        ("%5s|%-5s|%6s", '"é", "é", 1 == 1', "   é|é   |  true"),
         ("%s", '(1, "a")', "(1, a)"),
         ("%+d %#x", "5, 255", "+5 0xff"),
     ],

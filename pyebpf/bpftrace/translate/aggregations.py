@@ -8,6 +8,7 @@ from pyebpf.aggregations.linear import MAX_STEPS
 from pyebpf.bpftrace.translate.expressions import known_number, number
 from pyebpf.bpftrace.translate.values import Integer
 from pyebpf.bpftrace.value_types import Aggregate
+from pyebpf.errors import amount
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
@@ -35,8 +36,8 @@ def aggregation(s: Scope, node: ast.Call) -> tuple[Aggregate, Integer] | None:
         return None
     if not counts[0] <= len(node.arguments) <= counts[1]:
         least, most = counts
-        takes = str(least) if least == most else f"{least} or {most}"
-        raise s.error(f"{node.name}() takes {takes} arguments, not {len(node.arguments)}", node)
+        takes = amount(least, "argument") if least == most else f"{least} or {most} arguments"
+        raise s.error(f"{node.name}() takes {takes}, not {len(node.arguments)}", node)
     if not node.arguments:
         return Aggregate("count"), Integer(s.p.b.const(1), signed=False)
     value = number(s, node.arguments[0])

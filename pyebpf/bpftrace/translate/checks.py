@@ -117,7 +117,7 @@ def _literal_text(s: Scope, node: ast.Call, given: tuple[ast.Expression, ...]) -
         values.append(known)
         types.append(value.type)
     if len(values) != len(layout.specifiers):
-        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(values)} are given", node)
+        raise s.error(layout.mismatch(len(values)), node)
     return layout.apply(tuple(values), tuple(types), _Plain())  # type: ignore[arg-type]  # literals have no names
 
 

@@ -10,7 +10,7 @@ from pyebpf.bpftrace.translate.values import Integer, constant
 from pyebpf.dataclass import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.builder.program import ProgramBuilder
@@ -59,6 +59,11 @@ class Enums:
             left, right = (self._known(source, each, values) for each in (node.left, node.right))
             return _OPERATORS[node.operator](left, right)
         raise source.error("the value of an enum's constant is to be a number", node)
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The names of all constants."""
+        return self._constants
 
     def constant(self, p: ProgramBuilder, name: str) -> Integer | None:
         """A constant; None if no enum of the script has it."""

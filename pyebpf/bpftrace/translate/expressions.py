@@ -37,7 +37,7 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address
+from pyebpf.bpftrace.value_types import Address, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
@@ -339,8 +339,8 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     if declared is not None and isinstance(value, Integer):
         value = casts.assigned(s, value, declared, node)
     if not s.variables.note(name, value.type):
-        held = s.variables.types[name].name
-        raise s.error(f"this holds {held} elsewhere, and {value.type.name} here", node)
+        held = described(s.variables.types[name])
+        raise s.error(f"this holds {held} elsewhere, and {described(value.type)} here", node)
     known = s.storage.type_of(name)
     if known is not None and joined(known, value.type) == known:
         s.storage.write(name, value)

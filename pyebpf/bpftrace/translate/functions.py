@@ -35,7 +35,7 @@ from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, 
 from pyebpf.bpftrace.value_types import KernelStack, KernelSymbol, String, Timestamp, UserStack, ValueType
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
-from pyebpf.errors import closest
+from pyebpf.errors import amount, closest
 from pyebpf.types import U64
 from pyebpf.uapi.helper_ids import SEND_SIGNAL, SEND_SIGNAL_THREAD
 
@@ -77,8 +77,8 @@ def arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.E
     """A call's arguments, checked for their number."""
     count = len(node.arguments)
     if not least <= count <= most:
-        takes = str(least) if least == most else f"{least} to {most}"
-        raise s.error(f"{node.name}() takes {takes} arguments, not {count}", node)
+        takes = amount(least, "argument") if least == most else f"{least} to {most} arguments"
+        raise s.error(f"{node.name}() takes {takes}, not {count}", node)
     return node.arguments
 
 
@@ -101,7 +101,7 @@ def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
         raise s.error(str(error), node.arguments[0]) from None
     given = node.arguments[1:]
     if len(given) != len(layout.specifiers):
-        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(given)} are given", node)
+        raise s.error(layout.mismatch(len(given)), node)
     values = [kept(s, evaluate(s, each), each) for each in given]
     for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
         if not specifier.accepts(value.type) and not isinstance(value, Unknown):

@@ -12,7 +12,7 @@ from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
-from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType
+from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType, described
 from pyebpf.dataclass import dataclass
 from pyebpf.uapi.bpf import MapType
 
@@ -120,7 +120,7 @@ class Maps:
         if together is None:
             assert facts.key is not None
             raise self._source.error(
-                f"the keys of @{node.name} are {facts.key.name} elsewhere, and {key.name} here", node
+                f"the keys of @{node.name} are {described(facts.key)} elsewhere, and {described(key)} here", node
             )
         if together != facts.key:
             facts.key, self.changed = together, True
@@ -237,4 +237,4 @@ def _together(one: ValueType, other: ValueType) -> ValueType | None:
 def _described(type_: ValueType) -> str:
     if isinstance(type_, Aggregate):
         return f"{type_.kind}({', '.join(['…', *map(str, type_.arguments)]) if type_.arguments else ''})"
-    return type_.name
+    return described(type_)

@@ -10,7 +10,7 @@ from pyebpf.bpftrace.translate.constants import CONSTANTS
 from pyebpf.bpftrace.translate.settings import MAX_STRLEN
 from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
 from pyebpf.dataclass import replace
-from pyebpf.errors import CompileError, NotFound
+from pyebpf.errors import CompileError, NotFound, closest
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
@@ -95,14 +95,24 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
         return constant(s.p, CONSTANTS[node.name])
     try:
         return _enumerator(s, node.name)
-    except NotFound:
-        unknown = f"{node.name} is no builtin, and no constant of the kernel's"
+    except NotFound as error:
+        unknown = f"{node.name} is no builtin, and no constant of the kernel's{_near(s, node.name, error)}"
         if not s.script.takes_bare_arguments:
             raise s.error(unknown, node) from None
     try:
         return argument(s, node.name, node)
     except CompileError as error:
         raise s.error(f"{unknown}; {error.message}", node) from None
+
+
+def _near(s: Scope, name: str, error: NotFound) -> str:
+    """The end of the message: names that are like one that there is not; else that it may be meant as text."""
+    from pyebpf.bpftrace.translate.builtins import BUILTINS
+
+    known = closest(name, [*BUILTINS, "args", "ctx", "arg0", *s.script.defines, *s.script.enums.names, *CONSTANTS])
+    _, hint, rest = str(error).partition(" (did you mean")
+    known = known or closest(name.lower(), BUILTINS)
+    return known or (hint + rest if hint else f': a text is written in quotes, "{name}"')
 
 
 def _enumerator(s: Scope, name: str) -> Integer:

@@ -15,6 +15,7 @@ from pyebpf.bpftrace.translate.expressions import assign_variable, evaluate
 from pyebpf.bpftrace.translate.values import Unknown
 from pyebpf.builder.ssa.function import Join
 from pyebpf.dataclass import fields, replace
+from pyebpf.errors import amount
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
@@ -54,7 +55,7 @@ def call(s: Scope, node: ast.Call, function: ast.Function) -> Value | None:
 
     count, wanted = len(node.arguments), len(function.parameters)
     if count != wanted:
-        raise s.error(f"{node.name}() takes {wanted} arguments, not {count}", node)
+        raise s.error(f"{node.name}() takes {amount(wanted, 'argument')}, not {count}", node)
     chain = [each.function.name for each in s.frames]
     if function.name in chain:
         raise s.error(f"the function {node.name} calls itself: {' > '.join([*chain, node.name])}: write a loop", node)

@@ -20,7 +20,7 @@ from pyebpf.bpftrace.translate.growth import MAX_UNROLL
 from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
-from pyebpf.bpftrace.value_types import Number
+from pyebpf.bpftrace.value_types import Number, described
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
@@ -136,9 +136,8 @@ def _let(s: Scope, node: ast.Let) -> None:
         if isinstance(type_, Number):
             s.declared[name] = type_
         if not s.variables.note(name, type_):
-            raise s.error(
-                f"${node.variable.written} holds {s.variables.types[name].name} elsewhere, and {type_.name} here", node
-            )
+            held = described(s.variables.types[name])
+            raise s.error(f"${node.variable.written} holds {held} elsewhere, and {described(type_)} here", node)
     if node.value is None:  # one of that name in a block before was another
         s.storage.declare(name)
         return

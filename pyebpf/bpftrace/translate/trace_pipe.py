@@ -35,7 +35,7 @@ def _debug(s: Scope, node: ast.Call) -> None:
     except ValueError as error:
         raise s.error(str(error), first) from None
     if len(given) != len(layout.specifiers):
-        raise s.error(f"the format takes {len(layout.specifiers)} values, and {len(given)} are given", node)
+        raise s.error(layout.mismatch(len(given)), node)
     text = _text(s, layout, first) + b"\0"
     if len(text) > _LONGEST:
         raise s.error(f"the format of debugf() has {_LONGEST - 1} bytes at most", first)
