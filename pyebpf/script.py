@@ -12,7 +12,7 @@ A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
@@ -23,12 +23,11 @@ from pyebpf.errors import InvalidValue
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
-from pyebpf.script_files import ProgramFiles
+from pyebpf.script_files import ProgramFiles, beginning, included_files, new_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.packets import Captures
     from pyebpf.events import PerfBuffer
     from pyebpf.module.linking import Excluded
@@ -66,7 +65,7 @@ class Script(BPF):
         target: Target | None = None,
     ) -> None:
         super().__init__(target)
-        self._files = _files() if "#include" in text else None
+        self._files = included_files() if "#include" in text else None
         self._script = ScriptModule(
             self, text, arguments, file, pid, child, settings, only, self._files, ProgramFiles()
         )
@@ -204,7 +203,7 @@ class Script(BPF):
         from pyebpf.bpftrace.packets import Captures
         from pyebpf.events import PerfBuffer
 
-        files = Captures(packets.files, _booted(), _new_file)
+        files = Captures(packets.files, _booted(), new_file)
         return _Captured(PerfBuffer(self.loaded_map(packets.map_name), pages=pages), files)
 
     @property
@@ -263,7 +262,7 @@ class Script(BPF):
             from pyebpf.bpftrace.json_printer import JsonPrinter
 
             kind = JsonPrinter
-        made = kind(_Tables(self), _Names(self), lambda path: _cat(path, limit), _system, _complain)
+        made = kind(_Tables(self), _Names(self), lambda path: beginning(path, limit, _complain), _system, _complain)
         made.warns, made.escapes, made.unwatch = self.warns, self.escapes, self._unwatch
         return made
 
@@ -440,75 +439,6 @@ def _complain(text: str) -> None:
 
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-def _files() -> Files:
-    from pyebpf.bpftrace.includes import Files
-
-    return Files(_included)
-
-
-#: Bytes of a file that a script includes.
-_MAX_INCLUDED = 1 << 22
-
-
-def _included(path: str, file: str) -> tuple[str, str] | None:
-    """The text and the name of a file beside the one that includes it, or at the path; None if there is none."""
-    from pathlib import Path
-
-    from pyebpf.errors import MalformedData, NotFound
-    from pyebpf.symbols.files import open_regular
-
-    for found in (Path(file).parent / path, Path(path)):
-        try:
-            with open_regular(str(found)) as opened:
-                data = opened.read(_MAX_INCLUDED + 1)
-        except NotFound:
-            continue
-        if len(data) > _MAX_INCLUDED:
-            raise MalformedData(f"{found} has more than {_MAX_INCLUDED >> 20} MiB: a script includes no such file")
-        return data.decode(errors="surrogateescape"), str(found)
-    return None
-
-
-def _new_file(path: str) -> TextIO:
-    import os
-
-    from pyebpf.errors import InvalidValue
-    from pyebpf.written_files import failure, open_to_write
-
-    try:
-        return os.fdopen(open_to_write(path), "w")
-    except OSError as error:
-        raise InvalidValue(f"skboutput(): {path} cannot be written: {failure(error)}") from None
-
-
-#: Bytes that are read of a file at once, so that a large limit does not make room for all of it.
-_PIECE = 1 << 16
-
-
-def _cat(path: str, limit: int) -> str:
-    """The beginning of a file: of a regular one, since a watched process may have named it, and a FIFO would wait."""
-    import os
-    from errno import ENOENT
-
-    from pyebpf.errors import KernelError, MalformedData, NotFound
-    from pyebpf.symbols.files import open_regular
-
-    parts: list[bytes] = []
-    try:
-        with open_regular(path) as file:
-            while limit and (part := os.read(file.fileno(), min(limit, _PIECE))):
-                parts.append(part)
-                limit -= len(part)
-    except BlockingIOError:
-        pass  # trace_pipe and the like, which have no more as yet
-    except MalformedData:
-        _complain(f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read")
-    except (NotFound, KernelError, OSError) as error:
-        reason = os.strerror(getattr(error, "errno", None) or ENOENT)
-        _complain(f"ERROR: failed to open file '{path}' ({reason})")
-    return b"".join(parts).decode(errors="surrogateescape")
 
 
 def _system(command: str) -> str:

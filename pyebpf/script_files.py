@@ -1,4 +1,4 @@
-"""`ProgramFiles`: what a script asks about the programs and libraries of this machine that it probes."""
+"""The files of a script: those that it probes (`ProgramFiles`), includes, reads and writes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace.translate.user_files import UserFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TextIO
 
     from pyebpf.attach.uprobes import Uprobe
+    from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.translate.user_memory import UserVariable
     from pyebpf.bpftrace.translate.user_types import UserFunction
 
@@ -88,3 +90,74 @@ class ProgramFiles(UserFiles):
                 ]
         places = find_functions(open_binary(find_binary(binary, pid=pid)), (pattern,), binary=binary).places
         return sorted({place.name.partition("/")[0] for place in places})  # a place may have several names
+
+
+def included_files() -> Files:
+    """The texts of the files that a script includes."""
+    from pyebpf.bpftrace.includes import Files
+
+    return Files(_included)
+
+
+#: Bytes of a file that a script includes.
+_MAX_INCLUDED = 1 << 22
+
+
+def _included(path: str, file: str) -> tuple[str, str] | None:
+    """The text and the name of a file beside the one that includes it, or at the path; None if there is none."""
+    from pathlib import Path
+
+    from pyebpf.errors import MalformedData, NotFound
+    from pyebpf.symbols.files import open_regular
+
+    for found in (Path(file).parent / path, Path(path)):
+        try:
+            with open_regular(str(found)) as opened:
+                data = opened.read(_MAX_INCLUDED + 1)
+        except NotFound:
+            continue
+        if len(data) > _MAX_INCLUDED:
+            raise MalformedData(f"{found} has more than {_MAX_INCLUDED >> 20} MiB: a script includes no such file")
+        return data.decode(errors="surrogateescape"), str(found)
+    return None
+
+
+def new_file(path: str) -> TextIO:
+    """A file that a script writes. Raises InvalidValue if it cannot be written."""
+    import os
+
+    from pyebpf.errors import InvalidValue
+    from pyebpf.written_files import failure, open_to_write
+
+    try:
+        return os.fdopen(open_to_write(path), "w")
+    except OSError as error:
+        raise InvalidValue(f"skboutput(): {path} cannot be written: {failure(error)}") from None
+
+
+#: Bytes that are read of a file at once, so that a large limit does not make room for all of it.
+_PIECE = 1 << 16
+
+
+def beginning(path: str, limit: int, complain: Callable[[str], object]) -> str:
+    """The first bytes of a file: of a regular one, since a watched process may have named it, and a FIFO would wait."""
+    import os
+    from errno import ENOENT
+
+    from pyebpf.errors import KernelError, MalformedData, NotFound
+    from pyebpf.symbols.files import open_regular
+
+    parts: list[bytes] = []
+    try:
+        with open_regular(path) as file:
+            while limit and (part := os.read(file.fileno(), min(limit, _PIECE))):
+                parts.append(part)
+                limit -= len(part)
+    except BlockingIOError:
+        pass  # trace_pipe and the like, which have no more as yet
+    except MalformedData:
+        complain(f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read")
+    except (NotFound, KernelError, OSError) as error:
+        reason = os.strerror(getattr(error, "errno", None) or ENOENT)
+        complain(f"ERROR: failed to open file '{path}' ({reason})")
+    return b"".join(parts).decode(errors="surrogateescape")

@@ -13,6 +13,7 @@ from pyebpf.bpftrace.translate import (
     buffers,
     casts,
     divisions,
+    groups,
     maps,
     members,
     names,
@@ -29,7 +30,6 @@ from pyebpf.bpftrace.translate.values import (
     Row,
     Text,
     Unknown,
-    arranged,
     constant,
     is_unknown,
     joined,
@@ -46,16 +46,12 @@ from pyebpf.dataclass import replace
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
-
-
-#: Values of a tuple at most, with those of the tuples in it: each is in a place of its own.
-MAX_VALUES = 500
 
 
 def evaluate(s: Scope, node: ast.Expression) -> Value:
@@ -230,7 +226,7 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if isinstance(left, Embedded) or isinstance(right, Embedded):
         left, right = kept(s, left, node), kept(s, right, node)
     if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
-        return _compare_groups(s, operator, left, right, node)
+        return groups.compare(s, operator, left, right, node)
     if operator in ("==", "!=") and buffers.are_buffers(left, right):
         return buffers.compare(p, operator, left, right)
     if isinstance(left, Reference) and operator in ("+", "-") and not isinstance(right, Reference):
@@ -251,25 +247,6 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     if isinstance(left, Condition) and isinstance(right, Condition) and operator not in ("<<", ">>"):
         return Condition(arithmetic.is_set(p, made.value))  # bpftrace's `true + true` is true
     return made
-
-
-def _compare_groups(s: Scope, operator: str, left: Group, right: Group, node: ast.Node) -> Value:
-    if len(left.elements) != len(right.elements):
-        raise s.error("these tuples have different numbers of elements", node)
-    if set(left.names) != set(right.names):
-        raise s.error("these records have different fields", node)
-    p = s.p
-    ordered = arranged(right, left.type)
-    assert isinstance(ordered, Group)
-    right = ordered
-    answer = p.b.variable(hint="equal")
-    p.b.write(answer, p.b.const(1))
-    for one, other in zip(left.elements, right.elements, strict=True):
-        test = combined(s, "!=", one, other, node).truth(p)
-        assert test is not None
-        with p.b.if_(test):
-            p.b.write(answer, p.b.const(0))
-    return Condition(arithmetic.is_set(p, p.b.read_final(answer), holds=operator == "=="))
 
 
 def _both_or_either(s: Scope, node: ast.Binary) -> Value:
@@ -375,33 +352,6 @@ def _increment(s: Scope, node: ast.Increment) -> Value | None:
 # -- composite values --------------------------------------------------------------------------------------------------
 
 
-def _tuple(s: Scope, node: ast.Tuple) -> Value:
-    return _group(s, node, node.elements)
-
-
-def _record(s: Scope, node: ast.Record) -> Value:
-    return _group(s, node, [each.value for each in node.fields], [each.name for each in node.fields])
-
-
-def _group(s: Scope, node: ast.Node, elements: Sequence[ast.Expression], names: Sequence[str] = ()) -> Group:
-    found = Group([kept(s, evaluate(s, each), each) for each in elements], names)
-    if found.size > MAX_VALUES:
-        raise s.error(
-            f"{found.size} values are too many: a tuple has {MAX_VALUES} at most, with those in its tuples", node
-        )
-    return found
-
-
-def _tuple_access(s: Scope, node: ast.TupleAccess) -> Value:
-    value = evaluate(s, node.value)
-    if isinstance(value, Unknown):
-        return value
-    if not isinstance(value, Group) or node.index >= len(value.elements):
-        has = f"a tuple of {len(value.elements)}" if isinstance(value, Group) else value.type.name
-        raise s.error(f"this is {has}: it has no element {node.index}", node)
-    return value.elements[node.index]
-
-
 def _index(s: Scope, node: ast.Index) -> Value:
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
@@ -502,9 +452,9 @@ _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {
     ast.Increment: _increment,
     ast.Binary: _binary,
     ast.Conditional: _conditional,
-    ast.Tuple: _tuple,
-    ast.Record: _record,
-    ast.TupleAccess: _tuple_access,
+    ast.Tuple: groups.tuple_of,
+    ast.Record: groups.record_of,
+    ast.TupleAccess: groups.element,
     ast.FieldAccess: members.field,
     ast.Index: _index,
     ast.Cast: _cast,
