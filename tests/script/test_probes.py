@@ -86,12 +86,18 @@ def test_times_and_events() -> None:
 
 
 def test_one_block_may_have_several_places() -> None:
-    """Each becomes a program of its own."""
+    """Each becomes a program of its own; kprobes are attached last first, as the kernel runs what came last."""
     assert attached("kprobe:tcp_sendmsg, kprobe:tcp_close, BEGIN { @ = count(); }") == [
-        "kprobe tcp_sendmsg",
         "kprobe tcp_close",
+        "kprobe tcp_sendmsg",
         "BEGIN",
     ]
+
+
+def test_the_kernel_itself_stands_where_a_modules_name_would() -> None:
+    """By name it is as without; a pattern of modules may mean it, or any."""
+    for place in ("vmlinux:tcp_close", "vmlinu*:tcp_close", "*:tcp_close", "tcp_close"):
+        assert attached(f"kprobe:{place} {{ }}") == ["kprobe tcp_close"]
 
 
 def test_builtins_of_the_process() -> None:
