@@ -15,7 +15,6 @@ PLACES = {
     "kprobe:__x64_sys_getpgid": "attach:kprobe",
     "kprobe:vmlinux:__x64_sys_getpgi*": "attach:kprobe",
     "kretprobe:__x64_sys_getpgid": "attach:kprobe",
-    "kretprobe:__x64_sys_getpgi*": "attach:kprobe",
     "fentry:__x64_sys_getpgid": "attach:fentry",
     "fexit:__x64_sys_getpgid": "attach:fentry",
     "tracepoint:syscalls:sys_enter_getpgid": "",
