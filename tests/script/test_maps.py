@@ -299,6 +299,20 @@ def test_a_map_has_the_type_of_what_nothing_comes_to(text: str, expected: str) -
     assert printed(text, arguments=["0"]).startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("@ = (uint64)18446744073709551608 >> 3; @++;", "2305843009213693952"),
+        ("@ = (uint64)18446744073709551608 / 2; @ += 3;", "9223372036854775807"),
+        ("@ = 7 - 3; @++; @ += 2; @ = (uint64)5;", "5"),
+        ("@ = pid ? 1 : 2; @++; @ -= 3;", "-1"),
+    ],
+)
+def test_the_type_of_numbers_that_are_known_settles(statements: str, expected: str) -> None:
+    """Whichever of them is met first."""
+    assert printed(f"BEGIN {{ {statements} print(@); clear(@); }}").splitlines()[0] == f"@: {expected}"
+
+
 def test_a_negative_number_of_entries_is_all_of_them() -> None:
     """As with bpftrace, for which it is a large one."""
     text = "BEGIN { @[1] = 1; @[2] = 2; print(@, -1); clear(@); }"

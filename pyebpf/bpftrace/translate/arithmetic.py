@@ -70,8 +70,8 @@ def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> I
             wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
             sure = left.sure and right.sure
             made = Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped, sure=sure)
-            if any(0 <= (each.literal or 0) <= S64.maximum and not each.type.flexible for each in (left, right)):
-                made.type = Number(made.signed)  # a cast gave it its size
+            if any((each.literal or 0) >= 0 and not each.type.flexible for each in (left, right)):
+                made.type = Number(made.signed)  # a cast gave it its size, or 63 bits are too few for it
             return made
     op = _SIGNED_OPS.get(operator) if signed else None
     value = p.b.binary(op or _OPS[operator], left.value, right.value)

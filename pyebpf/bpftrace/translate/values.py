@@ -368,11 +368,11 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
             names = one.names if one.names == other.names else ()
             enum = one.enum if one.enum == other.enum else ""
             least = max(one.least, other.least) if one.least and other.least else 0
-            if one.flexible or other.flexible:
+            if one.flexible is not other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, one.flexible and other.flexible, decisive.size, names, enum, least)
+                return Number(decisive.signed, size=decisive.size, names=names, enum=enum, least=least)
             size = max(one.size, other.size)
-            return Number(one.signed or other.signed, size=size, names=names, enum=enum, least=least)
+            return Number(one.signed or other.signed, one.flexible, size, names, enum, least)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
