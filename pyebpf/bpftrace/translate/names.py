@@ -96,9 +96,9 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     try:
         return _enumerator(s, node.name)
     except NotFound as error:
-        unknown = f"{node.name} is no builtin, and no constant of the kernel's{_near(s, node.name, error)}"
+        unknown = f"{node.name} is no builtin, and no constant of the kernel's"
         if not s.script.takes_bare_arguments:
-            raise s.error(unknown, node) from None
+            raise s.error(unknown + _near(s, node.name, error), node) from None
     try:
         return argument(s, node.name, node)
     except CompileError as error:
