@@ -230,6 +230,8 @@ class ScriptModule:
             module.probes.remove(each)
             self._list_of(_body(each).point).remove(each)
         self._missing += missing
+        if missing and not module.probes:
+            raise NotFound("No probes to attach: this machine has none of the places that the script names")
         if mode != "warn":
             return []
         lines = [

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.arch import host
+from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
@@ -305,3 +306,25 @@ def test_strings_may_be_long() -> None:
     ) == (f"@s: {long}\n")
     with pytest.raises(CompileError, match="max_strlen: 16385 is out of range: give 1 to 16384 bytes"):
         Script("config = { max_strlen = 16385 } BEGIN { }").compile(FakeTarget())
+
+
+def test_numbers_of_system_calls_have_c_s_names() -> None:
+    """By both of their prefixes, for the machine that the script is compiled for."""
+    assert printed("#include <syscall.h>\nBEGIN { print((__NR_openat, SYS_openat)); }") == (
+        f"({host().system_call('openat')}, {host().system_call('openat')})\n"
+    )
+    with pytest.raises(CompileError, match=r"SYS_opena: .* has no system call 'opena' .did you mean openat"):
+        Script("BEGIN { print(SYS_opena); }").specs()
+
+
+def test_a_pattern_stands_for_no_more_places_than_are_allowed() -> None:
+    """By `max_probes`, of the script or from outside."""
+    for text, outer in (("config = { max_probes = 2 } ", {}), ("", {"max_probes": "2"})):
+        with pytest.raises(InvalidValue, match="matches 3 tracepoints, more than 2"):
+            Script(f"{text}tracepoint:syscalls:sys_enter_* {{ }}", settings=outer).compile(FakeTarget())
+
+
+def test_a_script_without_any_of_its_places_is_refused() -> None:
+    """Whatever `missing_probes` says of single ones."""
+    with pytest.raises(NotFound, match="No probes to attach"):
+        Script("config = { missing_probes = warn } tracepoint:syscalls:nonsense { }").compile(FakeTarget())

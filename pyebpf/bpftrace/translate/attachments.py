@@ -13,7 +13,7 @@ from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWAR
 from pyebpf.attach.usdt import POSITIONS
 from pyebpf.bpftrace.translate.trusted import takes_objects
 from pyebpf.builder.context import ProgramContext
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
 from pyebpf.specs.attach_point import AttachSpec
@@ -80,7 +80,27 @@ def request(module: DecoratorMethods, source: Source, point: AttachPoint, body: 
         found = _typed_tracepoint
     decorator = found(module, source, point, pid)
     made: AnyProbe = decorator(body)
+    most = body.script.settings.max_probes
+    made.requests = tuple(_limited(each, most) for each in made.requests)
     return made
+
+
+def _limited(request: Request, most: int) -> Request:
+    """A request whose patterns stand for so many places at most."""
+    return replace(
+        request,
+        candidates=tuple(
+            replace(each, attachments=tuple(_with_limit(attachment, most) for attachment in each.attachments))
+            for each in request.candidates
+        ),
+    )
+
+
+def _with_limit(attachment: Attachment, most: int) -> Attachment:
+    attach: Any = attachment.attach
+    if not hasattr(attach, "max_probes"):
+        return attachment
+    return replace(attachment, attach=replace(attach, max_probes=most))
 
 
 def _run(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from pyebpf.arch import architecture
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import literals
 from pyebpf.bpftrace.translate.constants import CONSTANTS
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 def integer(s: Scope, node: ast.Integer) -> Value:
     """A number."""
     return constant(s.p, node.value)
+
+
+#: Numbers of system calls by C's names.
+_CALL = re.compile(r"__NR_|SYS_")
 
 
 def string(s: Scope, node: ast.String) -> Value:
@@ -93,6 +99,12 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
         return enumerated(s, constant(s.p, user[0]), user[1])
     if node.name in CONSTANTS:
         return constant(s.p, CONSTANTS[node.name])
+    call = _CALL.match(node.name)
+    if call is not None:
+        try:
+            return constant(s.p, architecture(s.p.target.arch).system_call(node.name[call.end() :]))
+        except NotFound as error:
+            raise s.error(f"{node.name}: {error}", node) from None
     try:
         return _enumerator(s, node.name)
     except NotFound as error:

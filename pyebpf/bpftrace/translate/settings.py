@@ -44,6 +44,7 @@ class Settings:
     cpp_demangle: bool = True
     show_debug_info: bool = False
     str_trunc_trailer: str = ".."
+    max_probes: int = 1024
 
 
 class _Wrong(ValueError):
@@ -112,12 +113,13 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "cpp_demangle": _truth,
     "show_debug_info": _truth,
     "str_trunc_trailer": str,
+    "max_probes": _Number(1).read,
 }
 #: Settings that are taken and have no effect here.
 _IGNORED: dict[str, Callable[[object], Any]] = {
     "license": _Choice("license", _LICENSES).read,
     **dict.fromkeys(("lazy_symbolication", "use_blazesym"), _truth),
-    **dict.fromkeys(("log_size", "on_stack_limit", "max_bpf_progs", "max_probes"), _Number(most=(1 << 64) - 1).read),
+    **dict.fromkeys(("log_size", "on_stack_limit", "max_bpf_progs"), _Number(most=(1 << 64) - 1).read),
     **dict.fromkeys(("cache_user_symbols", "debuginfo_path", "max_ast_nodes", "symbol_source"), str),
     **dict.fromkeys((f"unstable_{each}" for each in ("dw_ustack", "import", "macro", "tseries", "typeinfo")), str),
 }
