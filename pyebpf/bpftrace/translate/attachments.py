@@ -81,7 +81,8 @@ def request(module: DecoratorMethods, source: Source, point: AttachPoint, body: 
     decorator = found(module, source, point, pid)
     made: AnyProbe = decorator(body)
     most = body.script.settings.max_probes
-    made.requests = tuple(_limited(each, most) for each in made.requests)
+    if most:
+        made.requests = tuple(_limited(each, most) for each in made.requests)
     return made
 
 

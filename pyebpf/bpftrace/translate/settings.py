@@ -44,7 +44,7 @@ class Settings:
     cpp_demangle: bool = True
     show_debug_info: bool = False
     str_trunc_trailer: str = ".."
-    max_probes: int = 1024
+    max_probes: int = 0  # as many as the decorators have it
 
 
 class _Wrong(ValueError):
