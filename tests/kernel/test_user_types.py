@@ -484,7 +484,7 @@ ANSWERS = {
     "(buf(args.x->plain, 6), buf(args.x->plain), buf(args.x->plain, $three))": f"({BYTES}, {BYTES}, {BYTES[:6]})",
     r'(memcmp(args.x->plain, args.x->natural, 6), memcmp(args.x->plain, "a\x00c", 3))': "(0, -1)",
     "*args.x": "{ .plain = a, .natural = [97,0,98,255,0,99], .four = 7, .full = abcdef, .real = null }",
-    '(args.x->plain, args.x->plain == "a", (int8[6])args.x->plain, args.x->plain[$three])': "(a, true, [97,0,98,-1,0,99], -1)",
+    '(args.x->plain == "a", (int8[6])args.x->plain, args.x->plain[$three])': "(true, [97,0,98,-1,0,99], -1)",
     '(args.x->full, sizeof(args.x->full), strcap(args.x->full), args.x->full == "abcdef")': "(abcdef, 6, 6, true)",
 }
 
