@@ -21,7 +21,7 @@ from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, ValueTy
 from pyebpf.builder.ssa.conditions import Compare, negate
 from pyebpf.builder.values.arrays import equal_lvalues
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import KernelArray, plain_integer
+from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray, plain_integer
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -119,6 +119,15 @@ def compare(s: Scope, operator: str, left: Row, right: Row, node: ast.Node) -> C
         raise s.error("arrays are compared with arrays of the same type and length, by == and !=", node)
     test = equal_lvalues(s.p, left.lvalue, right.lvalue, left.type.storage.size)
     return Condition(test if operator == "==" else negate(test))
+
+
+def bytes_of(s: Scope, value: Value, node: ast.Node) -> Value:
+    """The array of bytes that an array of characters is; any other value as it is."""
+    if not isinstance(value, Text) or not isinstance(value.source, CharacterArray) or not value.source.array_length:
+        return value
+    row = _room(s, Array(Number(signed=True, size=1), value.room), node)
+    value.copy_bytes(s.p, *row.lvalue.address(s.p), value.room)
+    return row
 
 
 def as_array(s: Scope, value: Value, element_: ValueType, length: int | None, node: ast.Node) -> Row:

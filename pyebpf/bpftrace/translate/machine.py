@@ -147,7 +147,7 @@ def _cgroup_path(s: Scope, node: ast.Call) -> Value:
 def _mac_address(s: Scope, node: ast.Call) -> Value:
     """`macaddr(array)`: six bytes, of an array or where a pointer leads."""
     (first,) = _arguments(s, node, 1, 1)
-    value = evaluate(s, first)
+    value = arrays.bytes_of(s, evaluate(s, first), first)
     if isinstance(value, Unknown):
         return value
     p, type_ = s.p, MacAddress()

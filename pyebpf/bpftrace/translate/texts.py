@@ -218,7 +218,7 @@ def _ntop(s: Scope, node: ast.Call) -> Value:
     """`ntop(address)`, `ntop(family, address)`; an address is a number, or an array of 4 or 16 bytes."""
     if not 1 <= len(node.arguments) <= 2:
         raise s.error("ntop() takes a family and an address", node)
-    value = evaluate(s, node.arguments[-1])
+    value = arrays.bytes_of(s, evaluate(s, node.arguments[-1]), node.arguments[-1])
     if isinstance(value, Unknown):
         return value
     p, b = s.p, s.p.b
