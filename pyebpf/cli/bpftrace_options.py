@@ -65,7 +65,7 @@ INSTEAD = {
     "--fmt": "scripts are not formatted here",
     "--dwarf-pid": "dw_ustack() finds the programs by itself",
     "--debuginfo": "debug files are found by their build id, and beside their programs",
-    "--usdt-file-activation": "-p PID and -c COMMAND say whose semaphores are set",
+    "--usdt-file-activation": "the kernel sets the semaphores of all processes that have the probe",
     "--traceable-functions": "the kernel's own list is read",
     "--no-feature": "pyebpf doctor says what this machine supports, and -v what was chosen",
     "--emit-elf": _NO_LLVM,

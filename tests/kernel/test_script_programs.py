@@ -97,6 +97,22 @@ def test_a_pointer_to_a_pointer_keeps_what_that_leads_to() -> None:
         assert script["@numbers"].snapshot() == {0: (int.from_bytes(first[:2], "little"), first[0], first[1])}
 
 
+def test_floats_of_the_scripts_own_structs_have_their_room() -> None:
+    """They are null in a struct that is printed, and the members behind them stand where C puts them."""
+    path = binary("pie")
+    script = Script(
+        f"""struct Mixed {{ char c; float f; char d; double e; char g; }}
+        uprobe:{path}:main {{
+            $m = (struct Mixed *)*(char **)arg1;
+            @ = ($m->c, $m->d, $m->g, offsetof(struct Mixed, e));
+        }}"""
+    )
+    with script, Traced(path) as traced:
+        traced.tell("twice 0")
+        text = path.encode().ljust(25, b"\0")
+        assert script["@"].snapshot() == {0: (text[0], text[8], text[24], 16)}
+
+
 def test_a_text_that_was_cut_ends_in_two_dots() -> None:
     """In events and maps, and not where the script says how long it is; or in what the script sets, or in nothing."""
     path = binary("pie")

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Pointed: TypeAlias = KernelType | IntType | CharFactory | None
 
 
+#: Types of numbers that probes do not read, and their bytes.
+_FLOATS = {"float": 4, "double": 8}
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A struct or union: its type, whose `id` is below 0 and its own, its alignment, and members by name."""
@@ -206,6 +210,8 @@ class Structs:
         if not node.keyword and node.name in NUMBERS:
             number = NUMBERS[node.name]
             return KernelType("int", number.size, node.name, signed=number.signed), number.size
+        if not node.keyword and node.name in _FLOATS:
+            return KernelType("float", _FLOATS[node.name], node.name, signed=True), _FLOATS[node.name]
         own = self.find(target, node.name) if node.keyword in ("struct", "union") else None
         if own is not None:
             return own.type, own.align
