@@ -26,7 +26,7 @@ class Names(Protocol):
 
     @property
     def trailer(self) -> str:
-        """What stands behind a text that was cut."""
+        """The mark behind a text that was cut."""
 
     def shown(self, text: str) -> str:
         """A text as it is printed: as it is, or with what a terminal would obey escaped."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 
 import pytest
 
-from pyebpf.errors import InvalidValue
+from pyebpf.arch.x86_64_lengths import LONGEST, length
+from pyebpf.errors import CompileError, InvalidValue
 from pyebpf.script import Script
+from pyebpf.symbols.files import ElfFile
 from tests.kernel.test_usdt import FORMS
 from tests.support.command import running
 from tests.support.needs import needs
@@ -95,6 +98,16 @@ def test_a_pointer_to_a_pointer_keeps_what_that_leads_to() -> None:
         traced.tell("twice 0")
         assert script["@"].snapshot() == {tuple(first[1:4]): int.from_bytes(first[:4], "little")}
         assert script["@numbers"].snapshot() == {0: (int.from_bytes(first[:2], "little"), first[0], first[1])}
+
+
+def test_arguments_have_names_at_the_entry_alone() -> None:
+    """Not at the function's second instruction."""
+    elf = ElfFile(binary("pie"))
+    (symbol,) = elf.find("negative")
+    second = length(elf.read(symbol.offset or 0, LONGEST), 0) if os.uname().machine == "x86_64" else 4
+    with pytest.raises(CompileError) as error:
+        Script(f"uprobe:{elf.path}:negative+{second} {{ print(args.a); }}").specs()
+    assert f"at the entry of a function that is named, and negative+{second:#x} is another place" in str(error.value)
 
 
 def test_floats_of_the_scripts_own_structs_have_their_room() -> None:

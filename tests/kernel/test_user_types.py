@@ -271,7 +271,6 @@ REFUSED = {
     "uprobe:{}:f {{ print(args.fo); }}": "{}:f has no argument fo (did you mean foo?)",
     "uprobe:{}:f {{ print(args.foo->b); }}": "struct foo has no member b",
     "uretprobe:{}:f {{ print(args.foo); }}": "args are gone when a function returns: keep them in a map at its entry",
-    "uprobe:{}:f+1 {{ print(args.n); }}": "at the entry of a function that is named, and f+0x1 is another place",
     "uprobe:{}:f,uprobe:{}:main {{ print(args.n); }}": "{}:main has no argument n",
     "uprobe:{}:g_* {{ print(args.n); }}": "g_one and g_two of {} have different parameters: probe them apart",
 }

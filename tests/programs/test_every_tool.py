@@ -354,7 +354,7 @@ SIZES = {
     "biolatency": 96,
     "nvmelatency": 143,
     "opensnoop": 350,
-    "profile": 441,
+    "profile": 457,
     "syscount": 30,
     "tcpdrop": 660,
     "tcplife": 385,
