@@ -104,7 +104,7 @@ def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | Cha
 
 
 def _as_element(target: KernelType | IntType | CharFactory | None) -> KernelType:
-    """What a pointer leads to, as a pointer to that pointer knows it."""
+    """The target of a pointer, as a pointer to that pointer knows it."""
     if target is None:
         return KernelType("void", 0, "void")
     if isinstance(target, KernelType):
