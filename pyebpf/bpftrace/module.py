@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.kernel_functions import FunctionProgramContext, is_pattern, split, system_call
 from pyebpf.attach.uprobes import Uprobe
-from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
 from pyebpf.bpftrace.parser import parse
 from pyebpf.bpftrace.scopes import scoped
 from pyebpf.bpftrace.translate.attachments import plain, program_name, request, usdt_name
-from pyebpf.bpftrace.translate.body import ProbeBody
+from pyebpf.bpftrace.translate.body import ProbeBody, identifiers
 from pyebpf.bpftrace.translate.functions import is_function
 from pyebpf.bpftrace.translate.script import Script
 from pyebpf.builder.drop_counters import DropCounters
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.attach import DecoratorMethods
+    from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.ast import AttachPoint, Node
     from pyebpf.bpftrace.includes import Files
     from pyebpf.bpftrace.source import Source
@@ -152,9 +152,7 @@ class ScriptModule:
                         for each in self.script.files.named("usdt", point.target, usdt_name(point), pid)
                     )
                 ]
-            parts = ast.nodes((probe.predicate, probe.body))
-            asked = any(isinstance(each, ast.Identifier) and each.name == "probe" for each in parts)
-            if not asked or not (point.namespace or is_pattern(point.function)):
+            if not (point.namespace or is_pattern(point.function)) or "probe" not in identifiers(probe):
                 return [point]
             found = self.script.files.named("uprobe", point.target, lead + point.function, pid)
         except NotFound:  # which is told when it is attached

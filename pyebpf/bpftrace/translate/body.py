@@ -84,6 +84,11 @@ class Scope:
         p.b.ret(p.b.const(result or 0))
 
 
+def identifiers(probe: Probe) -> set[str]:
+    """The names in a probe that are no variable's and no map's: of builtins, arguments, constants."""
+    return {each.name for each in nodes((probe.predicate, probe.body)) if isinstance(each, Identifier)}
+
+
 class ProbeBody(Body):
     """A probe's block, behind its predicate, for one of its attach points."""
 
@@ -93,8 +98,10 @@ class ProbeBody(Body):
         self.point = point
         self.name = name
         if point.provider == "usdt":  # the kernel is told where these are when it is attached
-            named = {each.name for each in nodes((probe.predicate, probe.body)) if isinstance(each, Identifier)}
+            named = identifiers(probe)
             self.parameters = tuple(each for each in POSITIONS if each in named)
+        #: Whether its length was reckoned, which is the same in each build.
+        self._is_reckoned = False
         #: Whether it calls exit(), as the build before found.
         self.exits = False
 
@@ -110,7 +117,9 @@ class ProbeBody(Body):
         p.keeps_byte_order = True
         scope = Scope(p, self.script, self.point)
         scope.storage.begin()
-        check_growth(scope, self.probe)
+        if not self._is_reckoned:
+            check_growth(scope, self.probe)
+            self._is_reckoned = True
         if isinstance(p.program_context, IteratorProgramContext):
             with p.b.if_(p.program_context.end(p)):
                 scope.leave()
