@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.attach.call_bodies import AT_RETURN, ELAPSED, CallKey, Entering, InSession, Returning
 from pyebpf.attach.decorators import Decorators
 from pyebpf.attach.functions import FENTRY, KPROBE, MISSING_REASONS, MULTI
-from pyebpf.attach.kernel_functions import MAX_PROBES, check_names, is_pattern
+from pyebpf.attach.kernel_functions import MAX_PROBES, check_names
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.trampolines import Fentry, Fexit
@@ -17,6 +17,7 @@ from pyebpf.attach.usdt import Usdt, UsdtMulti, argument_names, probe_name, want
 from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
 from pyebpf.module.probe import Attachment, Candidate, Probe
+from pyebpf.specs.attach_point import is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.attach.decorators import Decorators, attachments
-from pyebpf.attach.kernel_functions import MAX_PROBES, check_names, is_pattern
+from pyebpf.attach.kernel_functions import MAX_PROBES, check_names
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.trampolines import Fentry, Fexit
 from pyebpf.module.probe import Candidate
+from pyebpf.specs.attach_point import is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable

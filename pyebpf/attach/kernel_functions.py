@@ -16,7 +16,7 @@ from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import InvalidValue, NotFound, NotSupported, closest
-from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec, is_pattern
 from pyebpf.types import S64, U64, CharFactory
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ S = TypeVar("S", bound=AttachSpec)
 MAX_PROBES = 1000
 #: In the record of a tracepoint of a system call: where its first argument stands, and the bytes of each.
 _FIRST_ARGUMENT, _ARGUMENT_SIZE = 16, 8
-KERNEL_ITSELF = "vmlinux"  # where a module's name would stand
 RETVAL = "retval"  # the name of the value that a function returns
 #: Names of 64 bits whatever the types: an argument by its position, of functions without a parameter of that name, and
 #: the result.
@@ -68,11 +67,6 @@ def in_words(functions: tuple[str, ...]) -> str:
     if len(functions) <= 2:
         return " and ".join(functions)
     return f"{functions[0]} and {len(functions) - 1} more"
-
-
-def is_pattern(name: str) -> bool:
-    """Whether a name stands for all functions that match it."""
-    return any(character in name for character in "*?[")
 
 
 def check_names(decorator: str, functions: tuple[str, ...], *, offsets: bool = False) -> None:

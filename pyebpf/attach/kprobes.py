@@ -13,7 +13,6 @@ from pyebpf.attach.kernel_functions import (
     check_names,
     expanded,
     in_words,
-    is_pattern,
     split,
 )
 from pyebpf.builder.values.kernel_objects import from_register
@@ -21,7 +20,7 @@ from pyebpf.builder.values.memory import Space
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue
-from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec, is_pattern
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 

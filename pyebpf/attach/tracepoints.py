@@ -15,9 +15,9 @@ from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Op, ValueType
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, NotFound, closest_or_all
-from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec, is_pattern
 from pyebpf.types import S64, U64, CharArray, CharFactory, PointerType, array_of
 from pyebpf.types.integers import INTEGERS
 from pyebpf.uapi.attach_types import AttachType
@@ -35,16 +35,20 @@ if TYPE_CHECKING:
     from pyebpf.types.tracepoint import TracepointField
 
 
+#: Tracepoints that a pattern may match at most, unless its author says otherwise.
+MAX_PROBES = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Tracepoint(AttachSpec):
     """A tracepoint through perf_event_open: `category` and `name` as under tracefs `events/`.
 
-    `name` may be a pattern ("sys_enter_re*") for at most `max_probes` tracepoints.
+    Either may be a pattern ("sys_enter_re*") for at most `max_probes` tracepoints.
     """
 
     category: str
     name: str
-    max_probes: int = 1000
+    max_probes: int = MAX_PROBES
 
     program_type = ProgramType.TRACEPOINT
 
@@ -65,9 +69,13 @@ class Tracepoint(AttachSpec):
 
 @dataclass(frozen=True, slots=True)
 class BareTracepoint(AttachSpec):
-    """A tracepoint by its bare name, whose programs get the arguments that the kernel passes."""
+    """A tracepoint by its bare name, whose programs get the arguments that the kernel passes.
+
+    `name` may be a pattern ("sched_*", of one module "xfs:xfs_*") for at most `max_probes` tracepoints.
+    """
 
     name: str
+    max_probes: int = MAX_PROBES
 
     @property
     def target(self) -> str:
@@ -130,18 +138,13 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
         return Space.USER if self.attach.category == "syscalls" else Space.KERNEL
 
     def expand(self, target: Target) -> Iterable[AttachSpec]:
-        category, name, max_probes = self.attach.category, self.attach.name, self.attach.max_probes
-        if not any(character in name for character in "*?["):
+        category, name = self.attach.category, self.attach.name
+        if not is_pattern(category + name):
             return (self.attach,)
-        found = target.tracepoints(category, name)
-        if not found:
-            raise NotFound(f"no tracepoint matches {category}:{name}")
-        if len(found) > max_probes:
-            raise InvalidValue(
-                f"'{category}:{name}' matches {len(found)} tracepoints, more than {max_probes}: narrow it, or allow "
-                f"more with max_probes={len(found)} (--max-probes)"
-            )
-        return tuple(Tracepoint(category, each) for each in found)
+        categories = target.tracepoint_categories(category) if is_pattern(category) else (category,)
+        found = [(each, event) for each in categories for event in target.tracepoints(each, name)]
+        _check_number("tracepoint", self.attach.target, len(found), self.attach.max_probes)
+        return tuple(Tracepoint(*each) for each in found)
 
     def exists(self, target: Target) -> bool:
         try:
@@ -154,6 +157,17 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
         return _field(p, self.attach.category, self.attach.name, name)
 
 
+def _check_number(what: str, pattern: str, found: int, most: int) -> None:
+    """Refuse a pattern that matches nothing, or more than its author allows."""
+    if not found:
+        raise NotFound(f"no {what} matches {pattern}")
+    if found > most:
+        raise InvalidValue(
+            f"'{pattern}' matches {found} {what}s, more than {most}: narrow it, or allow more with "
+            f"max_probes={found} (--max-probes)"
+        )
+
+
 S = TypeVar("S", bound=BareTracepoint)
 
 #: Events that reading a process's memory causes.
@@ -162,6 +176,14 @@ _PAGE_FAULTS = frozenset({"page_fault_user", "page_fault_kernel"})
 
 class KernelArgumentsProgramContext(ProgramContext[S], Generic[S]):
     """The tracepoints whose programs get the kernel's own arguments."""
+
+    def expand(self, target: Target) -> Iterable[AttachSpec]:
+        pattern = self.attach.name
+        if not is_pattern(pattern):
+            return (self.attach,)
+        found = target.raw_tracepoints(pattern)
+        _check_number("raw tracepoint", pattern.removeprefix("*:"), len(found), self.attach.max_probes)
+        return tuple(replace(self.attach, name=each, max_probes=MAX_PROBES) for each in found)
 
     def exists(self, target: Target) -> bool:
         try:
@@ -351,11 +373,11 @@ def _dynamic(p: ProgramBuilder, field: TracepointField) -> StringSource:
 class TracepointDecorators(Decorators):
     """Probes at the kernel's tracepoints."""
 
-    def tracepoint(self, *targets: str, optional: bool = False, max_probes: int = 1000) -> TracingDecorator:
+    def tracepoint(self, *targets: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
         """Run at tracepoints, each "category:name" as under tracefs `events/`. Parameters are fields of its record.
 
-        With `*`, `?` or `[...]` a name stands for all of its category that match, at most `max_probes`. With
-        `optional`, targets that the kernel lacks are left out.
+        With `*`, `?` or `[...]` in it a target stands for all that match, at most `max_probes`. With `optional`,
+        targets that the kernel lacks are left out.
         """
         places = []
         for target in targets:
@@ -367,18 +389,21 @@ class TracepointDecorators(Decorators):
             places.append(Tracepoint(category, name, max_probes))
         return self._tracing("tracepoint", targets, places, optional=optional)
 
-    def raw_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+    def raw_tracepoint(self, *targets: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
         """Run at tracepoints by their bare names, before any record is made; cheaper to attach.
 
-        Parameters are the kernel's arguments. With `optional`, targets that the kernel lacks are left out.
+        Parameters are the kernel's arguments. A name with `*`, `?` or `[...]` stands for all that match, at most
+        `max_probes`: "sched_*", of a module "xfs:xfs_*". With `optional`, targets that the kernel lacks are left out.
         """
         _bare("raw_tracepoint", targets)
-        return self._tracing("raw_tracepoint", targets, map(RawTracepoint, targets), optional=optional)
+        places = [RawTracepoint(target, max_probes) for target in targets]
+        return self._tracing("raw_tracepoint", targets, places, optional=optional)
 
-    def btf_tracepoint(self, *targets: str, optional: bool = False) -> TracingDecorator:
+    def btf_tracepoint(self, *targets: str, optional: bool = False, max_probes: int = MAX_PROBES) -> TracingDecorator:
         """`raw_tracepoint` whose pointers the verifier knows (tp_btf, since Linux 5.5): objects load directly."""
         _bare("btf_tracepoint", targets)
-        return self._tracing("btf_tracepoint", targets, map(BtfTracepoint, targets), optional=optional)
+        places = [BtfTracepoint(target, max_probes) for target in targets]
+        return self._tracing("btf_tracepoint", targets, places, optional=optional)
 
     def raw_tracepoint_writable(self, *targets: str, optional: bool = False) -> TracingDecorator:
         """`raw_tracepoint` at one that was declared writable, such as "nbd_send_request" (since Linux 5.2).
@@ -391,5 +416,5 @@ class TracepointDecorators(Decorators):
 
 def _bare(decorator: str, targets: tuple[str, ...]) -> None:
     for target in targets:
-        if ":" in target:
+        if ":" in target and not is_pattern(target):
             raise InvalidValue(f'@bpf.{decorator}({target!r}): write the bare name, "{target.rpartition(":")[2]}"')

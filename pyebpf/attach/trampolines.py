@@ -14,7 +14,6 @@ from pyebpf.attach.kernel_functions import (
     check_names,
     expanded,
     is_denied,
-    is_pattern,
     not_loaded,
     split,
     system_call,
@@ -25,7 +24,7 @@ from pyebpf.builder.values.kernel_objects import from_register
 from pyebpf.compiler.ir import ValueType
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import NotFound, NotSupported, closest
-from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec, is_pattern
 from pyebpf.uapi.attach_types import AttachType
 from pyebpf.uapi.bpf import ProgramType
 

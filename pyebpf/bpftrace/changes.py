@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.attach.kernel_functions import callee, is_pattern, system_call
+from pyebpf.attach.kernel_functions import callee, system_call
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.changed import FUNCTIONS, MEMBERS, PARAMETERS, REPLACED, SAME_ADDRESS
 from pyebpf.dataclass import dataclass, fields
 from pyebpf.errors import CompileError, NotFound, NotSupported
+from pyebpf.specs.attach_point import is_pattern
 
 if TYPE_CHECKING:
     from pyebpf.attach.kernel_functions import PassedArgument, TracedFunction

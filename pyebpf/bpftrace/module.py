@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.attach.kernel_functions import FunctionProgramContext, is_pattern, split, system_call
+from pyebpf.attach.kernel_functions import FunctionProgramContext, split, system_call
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
@@ -19,6 +19,8 @@ from pyebpf.builder.drop_counters import DropCounters
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, InvalidValue, NotFound, PyebpfError
 from pyebpf.module.program import build_program
+from pyebpf.specs.attach_point import is_pattern
+from pyebpf.target.facts import KERNEL_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -260,9 +262,9 @@ class ScriptModule:
                 raise self.script.source.error(
                     "a kprobe at an address may stand anywhere: allow it by --unsafe, or Script(unsafe=True)", point
                 )
-            if point.provider != "rawtracepoint" or not point.target or "*" in point.text:
+            if point.provider != "rawtracepoint" or not point.target or is_pattern(point.target + point.function):
                 continue
-            if (target.raw_tracepoint(point.function).module or "vmlinux") != point.target:
+            if (target.raw_tracepoint(point.function).module or KERNEL_ITSELF) != point.target:
                 raise self.script.source.error(f"No matches for {_described(point)}.", point)
 
     def _infer(self, target: Target) -> None:

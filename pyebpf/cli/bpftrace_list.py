@@ -15,6 +15,8 @@ from pyebpf.output.escape import escaped
 from pyebpf.output.sink import Sink
 from pyebpf.runtime import attach_points
 from pyebpf.runtime.attach_points import AttachPoint, AttachPoints, Pattern
+from pyebpf.specs.attach_point import is_pattern
+from pyebpf.target.facts import KERNEL_ITSELF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -74,7 +76,7 @@ class Machine(AttachPoints):
 
     def files(self, place: str) -> Sequence[str]:
         """The files of a place: one that is named, or those of the process that match."""
-        if place and not any(character in place for character in "*?["):
+        if place and not is_pattern(place):
             return [place]
         if self.pid < 0:
             raise UsageError(
@@ -144,7 +146,7 @@ def _modules() -> Iterator[str]:
     """The kernel itself, and its modules."""
     from pyebpf.kernel.btf_files import btf_modules
 
-    yield "vmlinux"
+    yield KERNEL_ITSELF
     yield from btf_modules()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
 from pyebpf.runtime.attach_points import BY_NAME, FENTRY, KPROBE, TRACEPOINT, UPROBE, USDT, AttachPoints, Pattern
+from pyebpf.specs.attach_point import is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ def candidates(word: str) -> list[str]:
     kind, colon, rest = word.partition(":")
     if not colon:
         return sorted(f"{name}:" for name in BY_NAME if name.startswith(word))
-    if kind not in BY_NAME or any(character in rest for character in "*?["):
+    if kind not in BY_NAME or is_pattern(rest):
         return []
     try:
         found = list(islice(_continued(BY_NAME[kind], rest), _MAX_CANDIDATES))

@@ -234,8 +234,9 @@ class AttachPoints(Closing):
 
     def _ask_for_functions(self, function: str) -> tuple[str, ...]:
         """The functions that a probe would be put on, asked once for all kinds."""
-        from pyebpf.attach.kernel_functions import expanded, is_pattern
+        from pyebpf.attach.kernel_functions import expanded
         from pyebpf.link.kernel_functions import missing
+        from pyebpf.specs.attach_point import is_pattern
 
         names = tuple(expanded(self.target, function, sys.maxsize))
         if not is_pattern(function) and not self.target.functions(names[0]):
@@ -243,7 +244,7 @@ class AttachPoints(Closing):
         return names
 
     def _matching_functions(self, pattern: Pattern) -> list[str]:
-        from pyebpf.attach.kernel_functions import is_pattern
+        from pyebpf.specs.attach_point import is_pattern
 
         try:
             return sorted(self._functions(f"{pattern.place}:{pattern.name}" if pattern.place else pattern.name))

@@ -117,5 +117,6 @@ def host_target(tracefs: Callable[[], Tracefs], traceable: Callable[[], Traceabl
         formats=lambda category, name: tracefs().event_format(category, name),
         features=functools.partial(_may_use, Features(kernel_btf)),
         tracepoints=lambda category: tracefs().events(category),
+        categories=lambda: tracefs().categories(),
         functions=lambda pattern: _matching(traceable or functools.partial(_traceable, tracefs), pattern),
     )

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from pyebpf.uapi.bpf import ProgramType
 
 
+def is_pattern(name: str) -> bool:
+    """Whether a name stands for all that match it, as a shell's pattern."""
+    return any(character in name for character in "*?[")
+
+
 @dataclass(frozen=True, slots=True)
 class KernelRequirement:
     """A kind of attach point that some supported kernels lack.

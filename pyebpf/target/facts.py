@@ -11,6 +11,9 @@ from pyebpf.target.schema import read
 if TYPE_CHECKING:
     from pyebpf.types.tracepoint import TracepointField
 
+#: Stands where a module's name would, for the kernel without its modules.
+KERNEL_ITSELF = "vmlinux"
+
 TypeKind = Literal["void", "int", "float", "pointer", "array", "struct", "union", "enum", "function"]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from pyebpf.btf import Composite, DataSec, Func, FuncProto, Fwd, Kind, Var, raw_tracepoint
+from pyebpf.btf import Composite, DataSec, Func, FuncProto, Fwd, Kind, Var, raw_tracepoint, raw_tracepoint_names
 from pyebpf.errors import BtfError, NotFound, NotSupported
 from pyebpf.target.btf_types import convert
 from pyebpf.target.facts import (
+    KERNEL_ITSELF,
     KernelFunction,
     KernelMember,
     KernelParameter,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.btf import Btf
     from pyebpf.types.tracepoint import TracepointFormat
 
+_NO_LIST = "no list of the kernel's tracepoints is available (tracefs)"
 _PER_CPU = ".data..percpu"
 STRUCT_KINDS = (Kind.STRUCT, Kind.UNION)
 ENUM_KINDS = (Kind.ENUM, Kind.ENUM64)
@@ -67,6 +70,7 @@ class LiveTarget(Target):
         features: Callable[[str], bool] | None = None,
         functions: Callable[[str], tuple[str, ...]] | None = None,
         tracepoints: Callable[[str], tuple[str, ...]] | None = None,
+        categories: Callable[[], tuple[str, ...]] | None = None,
     ) -> None:
         self._arch = arch
         self._byteorder: Literal["little", "big"] = byteorder
@@ -79,6 +83,7 @@ class LiveTarget(Target):
         self._features = features
         self._functions = functions
         self._tracepoints = tracepoints
+        self._categories = categories
         self._vmlinux: Btf | None = None
         self._modules: dict[str, Btf] = {}
         self._more_modules: Iterator[tuple[str, Btf]] | None = None
@@ -298,6 +303,15 @@ class LiveTarget(Target):
             module,
         )
 
+    def raw_tracepoints(self, pattern: str) -> tuple[str, ...]:
+        """Names of raw tracepoints by a pattern; of all modules that have BTF unless it names one."""
+        from fnmatch import fnmatchcase
+
+        place, _, name = pattern.rpartition(":")
+        homes = chain([(KERNEL_ITSELF, self.btf())], self._each_module())
+        lists = (raw_tracepoint_names(btf, own=True) for home, btf in homes if fnmatchcase(home, place or "*"))
+        return tuple(sorted({each for names in lists for each in names if fnmatchcase(each, name)}))
+
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """Find a tracepoint's fields. Raises NotFound, FormatError."""
         if self._formats is None:
@@ -313,8 +327,16 @@ class LiveTarget(Target):
         from fnmatch import fnmatchcase
 
         if self._tracepoints is None:
-            raise NotSupported("no list of the kernel's tracepoints is available (tracefs)")
+            raise NotSupported(_NO_LIST)
         return tuple(name for name in self._tracepoints(category) if fnmatchcase(name, pattern))
+
+    def tracepoint_categories(self, pattern: str) -> tuple[str, ...]:
+        """Categories of tracepoints by a pattern."""
+        from fnmatch import fnmatchcase
+
+        if self._categories is None:
+            raise NotSupported(_NO_LIST)
+        return tuple(each for each in self._categories() if fnmatchcase(each, pattern))
 
     def has(self, feature: str) -> bool:
         """As the given oracle says; False without one."""

@@ -137,6 +137,10 @@ class Recorder(Target):
         """Asked and noted."""
         return self._ask("raw_tracepoint", self._target.raw_tracepoint, name)
 
+    def raw_tracepoints(self, pattern: str) -> tuple[str, ...]:
+        """Asked and noted."""
+        return self._ask("raw_tracepoints", self._target.raw_tracepoints, pattern)
+
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """Asked and noted."""
         return self._ask("tracepoint_format", self._target.tracepoint_format, category, name)
@@ -144,6 +148,10 @@ class Recorder(Target):
     def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
         """Asked and noted."""
         return self._ask("tracepoints", self._target.tracepoints, category, pattern)
+
+    def tracepoint_categories(self, pattern: str) -> tuple[str, ...]:
+        """Asked and noted."""
+        return self._ask("tracepoint_categories", self._target.tracepoint_categories, pattern)
 
     def has(self, feature: str) -> bool:
         """Asked and noted."""
@@ -286,6 +294,10 @@ class RecordedTarget(Target):
         """As recorded."""
         return self._answer("raw_tracepoint", KernelRawTracepoint, name)
 
+    def raw_tracepoints(self, pattern: str) -> tuple[str, ...]:
+        """As recorded."""
+        return self._answer("raw_tracepoints", tuple[str, ...], pattern)
+
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """As recorded."""
         from pyebpf.types.tracepoint import TracepointFormat
@@ -295,6 +307,10 @@ class RecordedTarget(Target):
     def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
         """As recorded."""
         return self._answer("tracepoints", tuple[str, ...], category, pattern)
+
+    def tracepoint_categories(self, pattern: str) -> tuple[str, ...]:
+        """As recorded."""
+        return self._answer("tracepoint_categories", tuple[str, ...], pattern)
 
     def has(self, feature: str) -> bool:
         """As recorded."""

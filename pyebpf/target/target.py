@@ -104,12 +104,23 @@ class Target(ABC):
         """Find a raw tracepoint, such as "sched_switch"."""
 
     @abstractmethod
+    def raw_tracepoints(self, pattern: str) -> tuple[str, ...]:
+        """Names of raw tracepoints that match a shell's pattern, sorted; "module:pattern" asks for a module's.
+
+        "vmlinux:pattern" asks for the kernel's own.
+        """
+
+    @abstractmethod
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         """Find a tracepoint's fields, by ("sched", "sched_switch")."""
 
     @abstractmethod
     def tracepoints(self, category: str, pattern: str) -> tuple[str, ...]:
         """Names of a category's tracepoints that match a shell's pattern, sorted."""
+
+    @abstractmethod
+    def tracepoint_categories(self, pattern: str) -> tuple[str, ...]:
+        """Categories of tracepoints that match a shell's pattern, sorted."""
 
     @abstractmethod
     def has(self, feature: str) -> bool:

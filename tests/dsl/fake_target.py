@@ -151,6 +151,12 @@ class FakeTarget(Target):
             raise NotFound(f"the kernel has no raw tracepoint {name}{closest(name, known)}")
         return KernelRawTracepoint(name, 100 + len(name), tuple(KernelParameter(n, t) for n, t in known[name]))
 
+    def raw_tracepoints(self, pattern: str) -> tuple[str, ...]:
+        from fnmatch import fnmatchcase
+
+        known = ("inet_sock_set_state", "page_fault_user", "sched_process_exit", "sched_switch", "tcp_a", "tcp_b")
+        return tuple(name for name in known if fnmatchcase(name, pattern))
+
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
         known = {"syscalls": {"sys_enter_openat", "sys_enter_open", "sys_enter_write"}}
         if name not in known.get(category, ()):
@@ -162,6 +168,11 @@ class FakeTarget(Target):
 
         known = {"syscalls": ("sys_enter_open", "sys_enter_openat", "sys_enter_write")}
         return tuple(name for name in known.get(category, ()) if fnmatchcase(name, pattern))
+
+    def tracepoint_categories(self, pattern: str) -> tuple[str, ...]:
+        from fnmatch import fnmatchcase
+
+        return tuple(name for name in ("syscalls",) if fnmatchcase(name, pattern))
 
     def has(self, feature: str) -> bool:
         return feature not in self.missing

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.arch import host
-from pyebpf.errors import CompileError
+from pyebpf.errors import CompileError, NotFound
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import getpgid
@@ -44,6 +44,24 @@ def test_a_raw_tracepoint_of_a_module_that_has_none_such() -> None:
     with pytest.raises(CompileError, match="No matches for rawtracepoint nonsense:sys_enter"):
         Script("rawtracepoint:nonsense:sys_enter { }").specs()
     assert Script("rawtracepoint:vmlinux:sys_enter { }").specs()
+    with pytest.raises(NotFound, match=r"no raw tracepoint matches nonsense:sys_\*"):
+        Script("rawtracepoint:nonsense:sys_* { }").specs()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        ("rawtracepoint:sys_ent*", "rawtracepoint:vmlinux:sys_enter"),
+        ("rawtracepoint:vmlin*:sys_[e]nter", "rawtracepoint:vmlinux:sys_enter"),
+        ("rawtracepoint:sys_enter", "rawtracepoint:vmlinux:sys_enter"),
+        ("tracepoint:raw_sys*:sys_e?ter", "tracepoint:raw_syscalls:sys_enter"),
+        ("tracepoint:*:sys_enter_getpgi*", "tracepoint:syscalls:sys_enter_getpgid"),
+    ],
+)
+def test_tracepoints_by_patterns(place: str, name: str) -> None:
+    """Also of modules and categories; `probe` names what the event is at."""
+    script = Script(f"{place} /pid == {os.getpid()}/ {{ print(probe); exit(); }}")
+    assert next(script.output(attached=lambda _: getpgid(1), duration=5)).splitlines()[0] == name
 
 
 def test_texts_are_cut_as_bpftrace_cuts_them() -> None:

@@ -90,4 +90,6 @@ def kernel():
         modules=lambda: [("nvme", module(base))],
         formats=read_format,
         features=lambda feature: feature == "isa:v4",
+        tracepoints=lambda category: {"block": ("finish", "start"), "bus": ("start",)}[category],
+        categories=lambda: ("block", "bus"),
     )

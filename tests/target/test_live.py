@@ -173,6 +173,23 @@ def test_a_raw_tracepoint_has_named_arguments_and_an_id(kernel):
     assert kernel.raw_tracepoint_parameters("start") == tracepoint.parameters
 
 
+def test_raw_tracepoints_by_a_pattern(kernel):
+    """Of the kernel and its modules, or of those that the pattern names."""
+    assert kernel.raw_tracepoints("*") == kernel.raw_tracepoints("*:*") == ("nvme_sq", "start")
+    assert kernel.raw_tracepoints("nv*") == kernel.raw_tracepoints("nvme:*") == ("nvme_sq",)
+    assert kernel.raw_tracepoints("vmlinux:*") == ("start",)
+    assert kernel.raw_tracepoints("other:*") == kernel.raw_tracepoints("vmlinux:nv*") == ()
+
+
+def test_tracepoints_by_a_pattern(kernel):
+    assert kernel.tracepoint_categories("b?o*") == ("block",)
+    assert kernel.tracepoint_categories("*") == ("block", "bus")
+    assert kernel.tracepoints("block", "*a*") == ("start",)
+    for ask in (lambda: LiveTarget().tracepoints("block", "*"), lambda: LiveTarget().tracepoint_categories("*")):
+        with pytest.raises(NotSupported, match="no list of the kernel's tracepoints"):
+            ask()
+
+
 def test_modules_are_searched_for_what_vmlinux_lacks(kernel):
     """Their own types say so, vmlinux's types that they use do not."""
     tracepoint = kernel.raw_tracepoint("nvme_sq")

@@ -38,7 +38,10 @@ def ask_everything(target):
         lambda: target.enumerator("NOTHING"),
         lambda: target.function("submit"),
         lambda: target.raw_tracepoint("start"),
+        lambda: target.raw_tracepoints("*s*"),
         lambda: target.tracepoint_format("block", "start"),
+        lambda: target.tracepoints("block", "s*"),
+        lambda: target.tracepoint_categories("b*"),
         lambda: target.has("isa:v4"),
         lambda: target.has("isa:v5"),
     ]

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.iterators import KernelIterator
-from pyebpf.attach.kernel_functions import KERNEL_ITSELF
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.perf_events import CLOCKS, HARDWARE_EVENTS, SOFTWARE, SOFTWARE_EVENTS, PerfEvent
 from pyebpf.attach.usdt import POSITIONS
@@ -16,8 +15,9 @@ from pyebpf.builder.context import ProgramContext
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.errors import InvalidValue, closest
 from pyebpf.module.probe import Attachment, Candidate, Request, request_decorator
-from pyebpf.specs.attach_point import AttachSpec
+from pyebpf.specs.attach_point import AttachSpec, is_pattern
 from pyebpf.specs.programs import LONGEST_NAME
+from pyebpf.target.facts import KERNEL_ITSELF
 from pyebpf.types import Struct, u64
 from pyebpf.uapi.bpf import ProgramType
 
@@ -202,26 +202,30 @@ def _event_name(source: Source, point: AttachPoint, short: dict[str, str], event
 
 
 def _tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
-    if any(character in point.target for character in "*?["):
-        raise source.error("a pattern for a tracepoint's category is not supported yet: name the category", point)
     return module.tracepoint(f"{point.target}:{point.function}")
 
 
 def _raw_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
-    return module.raw_tracepoint(point.function)
+    return module.raw_tracepoint(_raw_name(point))
 
 
 def _typed_tracepoint(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature
     """A raw tracepoint whose arguments the verifier knows."""
-    return module.btf_tracepoint(point.function)
+    return module.btf_tracepoint(_raw_name(point))
+
+
+def _raw_name(point: AttachPoint) -> str:
+    """The name of a raw tracepoint, or a pattern with its module."""
+    home = point.target or "*"
+    return f"{home}:{point.function}" if is_pattern(home + point.function) else point.function
 
 
 def _kernel_function(point: AttachPoint) -> str:
     """The name or pattern of a function with its module: `vmlinux`, the kernel itself, stands before patterns only."""
     home = point.target
-    if _is_pattern(home):
+    if is_pattern(home):
         home = "" if home == "*" else KERNEL_ITSELF if fnmatchcase(KERNEL_ITSELF, home) else home
-    if home == KERNEL_ITSELF and not _is_pattern(point.function):
+    if home == KERNEL_ITSELF and not is_pattern(point.function):
         home = ""
     return f"{home}:{point.function}" if home else point.function
 
@@ -234,15 +238,11 @@ def _kprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
         name += f"+{point.offset:#x}"
     returns = point.provider == "kretprobe"
     single = Candidate("kprobe", (Attachment(ProgramType.KPROBE, Kprobe((name,), returns)),), ("attach:kprobe",))
-    if not _is_pattern(name):
+    if not is_pattern(name):
         return request_decorator(module, Request(point.provider, (name,), (single,), "kernel functions"))
     many = KprobeMulti((name,), returns)
     multi = Candidate("kprobe.multi", (Attachment(ProgramType.KPROBE, many),), ("attach:kprobe_multi",))
     return request_decorator(module, Request(point.provider, (name,), (multi, single), "kernel functions"))
-
-
-def _is_pattern(name: str) -> bool:
-    return any(character in name for character in "*?[")
 
 
 def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature

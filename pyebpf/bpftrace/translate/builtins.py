@@ -40,6 +40,7 @@ from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
 from pyebpf.dataclass import fields
 from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
+from pyebpf.target.facts import KERNEL_ITSELF
 from pyebpf.types import INTEGERS, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import (
@@ -173,6 +174,9 @@ def probe_text(s: Scope) -> str:
     if isinstance(attach, Kprobe | KprobeMulti | Fentry | Fexit) or point.provider == "tracepoint":
         s.p.reads_target = True
         return f"{point.provider}:{attach.target}"
+    if isinstance(attach, BareTracepoint):
+        s.p.reads_target = True
+        return f"{point.provider}:{s.p.target.raw_tracepoint(attach.name).module or KERNEL_ITSELF}:{attach.name}"
     return point.text
 
 

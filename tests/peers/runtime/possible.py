@@ -54,7 +54,7 @@ def why_not(case: Case, folder: Path) -> str:
     """Why a test cannot be tried on this machine; "" if it can."""
     # A list has only what there is.
     lists = [text for _, text in case.expects] if re.search(r" (-l|--list)", case.run) else []
-    text = "\n".join([case.text, *lists])
+    text = "\n".join([*_texts(case, folder), *lists])
     for pattern, probe in _PROVIDERS.items():
         if re.search(_ATTACH_POINT.format(pattern), text) and not _has(probe):
             return f"probe {probe}: no"
@@ -76,10 +76,14 @@ def why_not(case: Case, folder: Path) -> str:
 
 def needs_program(case: Case, folder: Path) -> bool:
     """Whether it runs one of bpftrace's own test programs that is not built, or a script that does."""
-    scripts = re.findall(r"runtime/scripts/\S+", case.text)
-    texts = [case.text, *((folder / each).read_text() for each in scripts)]
-    names = [name for each in texts for name in re.findall(r"test(?:progs|libs)/[\w.*-]*", each)]
+    names = [name for each in _texts(case, folder) for name in re.findall(r"test(?:progs|libs)/[\w.*-]*", each)]
     return any(not (folder / name).is_file() for name in names)
+
+
+def _texts(case: Case, folder: Path) -> list[str]:
+    """The test's own text, and those of the scripts that it runs."""
+    scripts = re.findall(r"runtime/scripts/\S+", case.text)
+    return [case.text, *((folder / each).read_text() for each in scripts)]
 
 
 @cache
