@@ -73,7 +73,7 @@ class Specifier:
         """
         layout = f"{'<' if self.left else '>'}{self.width}" if self.width else ""
         if self.kind == "s" and isinstance(type_, String):
-            text = f"{'cut' if type_.cut else 'text'}({name})"
+            text = f"cut({name}, {type_.size})" if type_.cut else f"text({name})"
             if self.width:
                 signed = -self.width if self.left else self.width
                 return _field(f"padded({text}, {signed}, {self.precision})", ""), type_.storage.format
@@ -162,37 +162,50 @@ def texts_of_records(
     layout: TupleType,
     shown: Callable[[str], str] | None = None,
     trailer: str = "",
+    behind: Sequence[bool] = (),
 ) -> Callable[[Iterable[bytes]], list[str]] | None:
     """Function from records, each the number of its action and values of these types, to their texts.
 
     It unpacks and formats a record by two calls of C code. Strings are `shown`, or as they are, with the trailer where
-    they were cut. None for a format that asks for more.
+    they were cut. Those that `behind` marks stand behind the layout, each with its NUL. None for a format that asks for
+    more.
     """
     packed, at, template = "<", 0, _escaped(format_.pieces[0])
-    parts = zip(format_.specifiers, types, layout.fields[1:], format_.pieces[1:], strict=True)
-    for number, (specifier, type_, field, piece) in enumerate(parts):
-        found = specifier.python(type_, f"v{number}")
+    fields = iter(layout.fields[1:])
+    before, texts = "", ""
+    behind = behind or [False] * len(types)
+    parts = zip(format_.specifiers, types, behind, format_.pieces[1:], strict=True)
+    for number, (specifier, type_, is_behind, piece) in enumerate(parts):
+        name = f"v{number}"
+        found = specifier.python(type_, name)
         if found is None:
             return None
         replacement, code = found
+        template += replacement + _escaped(piece)
+        if is_behind:
+            texts += f"{name}, "
+            continue
+        before += f"{name}, "
+        field = next(fields)
         packed += f"{field.offset - at}x{code}"
         at = field.offset + Struct(f"<{code}").size
-        template += replacement + _escaped(piece)
-    unpack = Struct(f"{packed}{layout.size - at}x").unpack
-    names = "".join(f"v{number}, " for number in range(len(types))) or "_"
+    form = Struct(f"{packed}{layout.size - at}x")
     text = _text if shown is None else lambda raw: shown(_text(raw))
 
     @lru_cache(1024)
-    def cut(raw: bytes) -> str:
-        whole = _text(raw)
-        if raw.find(b"\0") in (-1, len(raw) - 1):
-            whole += trailer
+    def cut(raw: bytes, size: int) -> str:
+        held = raw.partition(b"\0")[0]
+        whole = held.decode("utf-8", "surrogateescape") + (trailer if len(held) >= size - 1 else "")
         return whole if shown is None else shown(whole)
 
+    each = f"for {before or '_'} in map(unpack, records)"
+    if texts:
+        tail = f"record[{form.size}:].split(end)"
+        each = f"for record in records for {before or '_'} in (start(record),) for {texts}_ in ({tail},)"
     # What the script says gets in as a literal.
-    source = f"lambda records: [f{template!r} for {names} in map(unpack, records)]"
+    source = f"lambda records: [f{template!r} {each}]"
     wide = lru_cache(1024)(lambda whole, width, precision: padded(whole[:precision], width))
-    given = {"text": text, "cut": cut, "padded": wide, "unpack": unpack}
+    given = {"text": text, "cut": cut, "padded": wide, "unpack": form.unpack, "start": form.unpack_from, "end": b"\0"}
     made: Callable[[Iterable[bytes]], list[str]] = eval(source, given)  # noqa: S307 - as above
     return made
 

@@ -85,7 +85,8 @@ class Printer:
         if action.kind != "printf" or action.format is None:
             return None
         shown = self.names.shown if self.escapes else None
-        return texts_of_records(action.format, action.types, action.layout, shown, self.names.trailer)
+        trailer = self.names.trailer
+        return texts_of_records(action.format, action.types, action.layout, shown, trailer, action.behind)
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""

@@ -58,11 +58,13 @@ class Features:
             case "isa":
                 return self._isa(what)
             case "map":
-                from pyebpf.features.types import growing_hash, map_type, sleepable_map
+                from pyebpf.features.types import growing_hash, long_keys, map_type, sleepable_map
                 from pyebpf.uapi.bpf import MapType
 
                 if what == "growing_hash":
                     return growing_hash()
+                if what == "long_keys":
+                    return long_keys()
                 if what.endswith("@sleepable"):
                     return sleepable_map(MapType[_member(name, what.removesuffix("@sleepable"), MapType.__members__)])
                 return map_type(MapType[_member(name, what, MapType.__members__)])

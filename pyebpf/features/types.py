@@ -107,6 +107,18 @@ def map_type(type_: MapType) -> Support:
     return Support.YES
 
 
+def long_keys() -> Support:
+    """Whether keys of hash maps may be longer than a program's stack.
+
+    Since Linux commit c6bde958a62b ("bpf: Lift hashtab key_size limit") (in v5.11).
+    """
+    try:
+        bpf.map_create(MapType.HASH, 1024, 4, 1, name="probe").close()
+    except OSError as error:
+        return from_errno(error.errno or 0)
+    return Support.YES
+
+
 def growing_hash() -> Support:
     """Whether a hash map may take memory for its entries as probes make them (BPF_F_NO_PREALLOC), even in an NMI.
 

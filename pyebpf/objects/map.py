@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from pyebpf.types import Type
 
 _UNSIZED = 1 << 20
+#: Bytes of a program's stack, and what is told of keys that are longer where the kernel does not take them.
+_STACK = 512
+_LONG_KEY = "; before Linux 5.11 keys have 512 bytes at most"
 
 
 def holds_lock(kind: Type | None) -> bool:
@@ -120,7 +123,7 @@ class KernelMap(Closing):
                 needs=("CAP_BPF",),
                 meanings={
                     errno.EINVAL: f"the kernel does not take this shape: {shape}",
-                    errno.E2BIG: f"too large: {shape}",
+                    errno.E2BIG: f"too large: {shape}{_LONG_KEY if key_size > _STACK else ''}",
                     errno.ENOMEM: f"no memory: {shape}",
                 },
             ) from error

@@ -27,7 +27,7 @@ _FIXED_KEYS: dict[Key, Type] = {Key.INDEX: U32, Key.DESCRIPTOR: S32, Key.CGROUP:
 _FIXED_VALUES: dict[Value, Type] = {Value.DESCRIPTOR: U32, Value.SOCKET: U64, Value.DEVICE: U32, Value.PROCESSOR: U32}
 
 _MAX_ELEMENTS = (1 << 32) - 1
-_MAX_KEY = 512 - 32
+_MAX_KEY = 32 << 10  # what a per-CPU map, in which programs make long keys, has room for
 _MAX_PREFIX = 256
 _MAX_HASHES = 15
 _MAX_OF_ARENA = 1 << 32
@@ -161,7 +161,7 @@ def _key(spec: MapSpec, traits: MapTraits) -> None:
         if not 5 <= key.size <= 4 + _MAX_PREFIX:
             raise _wrong(spec, f"keys are a {traits.key.value}, {_fixed(key)}: give key=ipv4_prefix or ipv6_prefix")
     elif key.size > _MAX_KEY:
-        raise _wrong(spec, f"a key of {key.size} bytes: a program's stack holds at most {_MAX_KEY}")
+        raise _wrong(spec, f"a key of {key.size} bytes: programs have room for at most {_MAX_KEY}")
 
 
 def _value(spec: MapSpec, traits: MapTraits) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf import BPF, Struct, char, comm, field, u32, u64
+from pyebpf import BPF, Struct, char, comm, field, u8, u32, u64
 from tests.differential.texts import MAPS, Noted, generate, pick
 from tests.differential.walks import run_text
 from tests.support.needs import needs
@@ -21,6 +21,12 @@ FIRST = int(os.environ.get("PYEBPF_RANDOM_SEED", "0"))
 class Told(Struct):
     first: str = field(char[16])
     second: str = field(char[16])
+
+
+class Long(Struct):
+    kind: u8
+    one: str = field(char[200])
+    other: str = field(char[333])
 
 
 class Short(Struct):
@@ -279,3 +285,24 @@ def test_what_stays_refused():
     assert "name refers to the char[2] of a local before the loop and to an s64 in it" in refused(number)
     assert "name is assigned on one path only" in refused(one_path)
     assert "'xyz' can never fit char[3]: at most 2 bytes" in refused(too_long)
+
+
+@pytest.mark.parametrize("at", [None, 0, 1, 100, 198])
+def test_long_texts_are_compared(at):
+    """By a loop, also where words are not aligned; behind the shorter there may be more of the longer."""
+    needs("program:syscall")
+    bpf = BPF()
+    texts = bpf.array(value=Long, name="texts")
+
+    @bpf.syscall()
+    def program():
+        same = texts[0].one == texts[0].other
+        return (1 if same else 0) + (2 if texts[0].other != texts[0].one else 0)
+
+    one = "a" * 199
+    other = one if at is None else f"{one[:at]}b{one[at + 1 :]}"
+    with bpf:
+        texts[0] = Long(kind=1, one=one, other=other)
+        assert program.run().value == (1 if at is None else 2)
+        texts[0] = Long(kind=1, one=one, other=f"{one}a")
+        assert program.run().value == 2

@@ -31,7 +31,7 @@ K = MapType
         (K.HASH, U32, None, 1, {}, "give value=, the type of its values"),
         (K.HASH, U32, U64, 0, {}, "a size of 0: give the number of entries"),
         (K.HASH, U32, U64, 1 << 32, {}, "give 1 to 4294967295"),
-        (K.HASH, array_of(U8, 481), U64, 1, {}, "a program's stack holds at most 480"),
+        (K.HASH, array_of(U8, 32769), U64, 1, {}, "a key of 32769 bytes: programs have room for at most 32768"),
         (K.HASH, U32, U64, 1, {"flags": BPF_F_MMAPABLE}, "does not take BPF_F_MMAPABLE: leave it out (it takes"),
         (K.HASH, U32, U64, 1, {"flags": BPF_F_RDONLY | BPF_F_WRONLY}, "exclude each other: give one"),
         (K.HASH, U32, U64, 1, {"flags": BPF_F_NUMA_NODE}, "give numa_node= instead of the flag"),

@@ -21,7 +21,7 @@ _SINCE: dict[tuple[int, int], str] = {
     "attach:sk_skb_parser attach:sk_skb_stream_verdict attach:socket_filter attach:struct_ops attach:tp_btf "
     "attach:uprobe attach:uprobe_semaphore attach:uretprobe attach:xdp attach:xdp_netlink isa:jmp32 isa:v1 "
     "helper:d_path@tracing helper:skb_output@tracing iterator:bpf_map_elem program:tracepoint program:tracing",
-    (5, 11): "helper:get_current_task_btf@raw_tracepoint helper:task_storage_get@tracing",
+    (5, 11): "helper:get_current_task_btf@raw_tracepoint helper:task_storage_get@tracing map:long_keys",
     (5, 12): "helper:check_mtu@sched_cls helper:get_socket_cookie@tracing isa:atomic isa:v3",
     (5, 13): "attach:sk_skb helper:for_each_map_elem@cgroup_skb helper:for_each_map_elem@cgroup_sock_addr "
     "helper:for_each_map_elem@raw_tracepoint helper:for_each_map_elem@tracepoint",

@@ -70,6 +70,11 @@ class Scope:
         #: The first place where a variable is read that nothing has been assigned to.
         self.unknown: CompileError | None = None
 
+    @property
+    def max_strlen(self) -> int:
+        """Bytes of a string at most, its NUL among them."""
+        return self.script.max_strlen(self.p.target)
+
     def error(self, message: str, node: Node) -> CompileError:
         """An error about a node."""
         return self.script.source.error(message, node)

@@ -37,7 +37,7 @@ from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
-from pyebpf.dataclass import fields
+from pyebpf.dataclass import fields, replace
 from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
 from pyebpf.target.facts import KERNEL_ITSELF
@@ -241,7 +241,7 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         if found.target is None or stars > 1:  # such as the `const char *const *` of execve's argv
             return Reference(found.address, _pointed(s, p.attach, name), found.space)
     if isinstance(found, StringSource) and found.size is None:
-        most = s.script.settings.max_strlen
+        most = s.max_strlen
         return Text(found.sized(most), most, cut=True)
     value = _wrapped(s, found, node)
     if isinstance(p.attach, Tracepoint) and isinstance(value, Integer):
@@ -349,7 +349,7 @@ def _user_mode(s: Scope, node: ast.Identifier) -> Value:
 
 def _config(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signature
     """`config().max_strlen`: the settings, by name."""
-    given = s.script.settings
+    given = replace(s.script.settings, max_strlen=s.max_strlen)
     found: dict[str, Value] = {}
     for each in fields(given):
         value = getattr(given, each.name)

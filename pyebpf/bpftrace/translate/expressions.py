@@ -188,7 +188,7 @@ def element(s: Scope, pointer: Reference, index: ir.Value, node: ast.Node) -> Va
 
 def wrapped(s: Scope, entity: object, node: ast.Node) -> Value:
     """The value of an entity of the builder's."""
-    found = of_entity(s.p, entity, s.script.settings.max_strlen)
+    found = of_entity(s.p, entity, s.max_strlen)
     if found is None:
         raise s.error("values of this type are not supported yet", node)
     if isinstance(found, Reference):

@@ -217,7 +217,7 @@ def _join(s: Scope, node: ast.Call) -> None:
     from pyebpf.bpftrace.translate.expressions import element
 
     texts: list[Value] = []
-    size = max(s.script.settings.max_strlen, _JOINED_SIZE)
+    size = max(s.max_strlen, _JOINED_SIZE)
     for position in range(_JOINED):
         address = as_integer(s, element(s, words, s.p.b.const(position), first), first)
         texts.append(text_at(s, address.value, value.type.space, size))

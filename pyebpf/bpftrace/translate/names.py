@@ -40,7 +40,7 @@ def bounded_text(s: Scope, data: bytes, node: ast.Node) -> Text:
 
     Without that setting it is no longer than one that a probe reads may be.
     """
-    most = s.script.longest_literal
+    most = s.script.settings.max_strlen
     if len(data) > MAX_STRLEN:
         raise s.error(f"this text is too long, of {len(data)} bytes: give {MAX_STRLEN} at most", node)
     if most is not None and len(data) >= most:

@@ -8,7 +8,7 @@ from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.packets import Packets
 from pyebpf.bpftrace.translate.enums import Enums
 from pyebpf.bpftrace.translate.inference import Maps
-from pyebpf.bpftrace.translate.settings import PAGE, read_settings
+from pyebpf.bpftrace.translate.settings import MAX_STRING, PAGE, SHORT_STRING, read_settings
 from pyebpf.bpftrace.translate.structs import Structs
 from pyebpf.bpftrace.translate.user_files import UserFiles
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
     from pyebpf.bpftrace.translate.user_types import UserTypes
+    from pyebpf.target import Target
 
 
 class Script:
@@ -35,9 +36,8 @@ class Script:
         self.expected: dict[str, str] = {}
         #: Whether probes warn of entries that they do not find.
         self.checks_lookups = False
-        self.settings, given = read_settings(program, settings or {})
-        #: The bytes of a string in quotes at most, with its NUL; None if nothing bounds it.
-        self.longest_literal = self.settings.max_strlen if "max_strlen" in given else None
+        self.settings = read_settings(program, settings or {})
+        self._max_strlen = self.settings.max_strlen
         declared: tuple[MapDeclaration, ...] = tuple(each for each in program.items if isinstance(each, Declaration))
         self.maps = Maps(program.source, declared, self.settings.max_map_keys)
         self.events = Events(self.settings.perf_rb_pages * PAGE)
@@ -70,6 +70,12 @@ class Script:
         #: Whether they are built, for the types in them; the result is thrown away.
         self.asks_everywhere = False
         self._names: dict[int, int] = {}
+
+    def max_strlen(self, target: Target) -> int:
+        """Bytes of a string at most, with its NUL: as the script says, or as the keys of the kernel's maps may have."""
+        if self._max_strlen is None:  # asked for by scripts that have strings
+            self._max_strlen = MAX_STRING if target.has("map:long_keys") else SHORT_STRING
+        return self._max_strlen
 
     @property
     def user_types(self) -> UserTypes:

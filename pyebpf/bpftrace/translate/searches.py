@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.expressions import evaluate, kept, known_number
+from pyebpf.bpftrace.translate.settings import MAX_STRLEN
 from pyebpf.bpftrace.translate.values import Embedded, Integer, Reference, Row, Text, Unknown, constant, literal_text
 from pyebpf.bpftrace.value_types import natural
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.memory import Space, at_offset, probe_read
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.strings import String as BuilderString
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Characters of a string, known at run time only, that another is searched for.
 MAX_SOUGHT = 128
-#: Bytes that memcmp() compares, and that the result of str_concat() takes, at most.
+#: Bytes that memcmp() compares at most.
 MAX_BYTES = 1024
 
 
@@ -44,7 +46,7 @@ def text(s: Scope, node: ast.Expression, name: str) -> Text | Unknown:
     value = evaluate(s, node)
     if isinstance(value, Text | Unknown):
         return value
-    most = s.script.settings.max_strlen
+    most = s.max_strlen
     if isinstance(value, Reference) and isinstance(value.type.target, CharFactory):
         return text_at(s, value.value, value.type.space, most)
     if isinstance(value, Row) and natural(value.type.element).size == 1:
@@ -112,7 +114,7 @@ def _capacity(s: Scope, node: ast.Call) -> Value:
 def _default_length(s: Scope, node: ast.Call) -> Value:
     """`default_str_length()`: bytes of a string of which nothing else is said."""
     _arguments(s, node, 0)
-    return constant(s.p, s.script.settings.max_strlen)
+    return constant(s.p, s.max_strlen)
 
 
 def _is_text(s: Scope, node: ast.Call) -> None:
@@ -130,8 +132,8 @@ def _joined(s: Scope, node: ast.Call) -> Value:
         return literal_text(one.source + other.source)
     p, b = s.p, s.p.b
     size = one.size + other.size - 1
-    if size > MAX_BYTES:
-        raise s.error(f"str_concat() makes {MAX_BYTES} bytes at most, and this has {size}: cut it by str(…)", node)
+    if size > MAX_STRLEN:
+        raise s.error(f"str_concat() makes {MAX_STRLEN} bytes at most, and this has {size}: cut it by str(…)", node)
     slot = b.slot(-(-size // 8) * 8, name="joined")
     address = b.slot_address(slot)
     zero(p, address, 0, slot.size)
@@ -140,7 +142,8 @@ def _joined(s: Scope, node: ast.Call) -> Value:
     length = _length(p, one, first)
     b.assume_bounds(length, 0, one.size - 1)
     place = b.emit(Op.OFFSET, address, length)
-    copy(p, place, 0, *other.kept(p).lvalue.address(p), other.size, widest=1)
+    # Neither place is aligned: a helper copies words all the same.
+    probe_read(p, Space.KERNEL, place, other.size, at_offset(p, *other.kept(p).lvalue.address(p)))
     return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="str_concat()", writable=False)), size)
 
 

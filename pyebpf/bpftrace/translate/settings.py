@@ -11,12 +11,13 @@ from pyebpf.dataclass import dataclass
 from pyebpf.errors import CompileError, closest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Set as AbstractSet
+    from collections.abc import Callable, Mapping
 
     from pyebpf.bpftrace.ast import Program, Setting
 
-#: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise.
-MAX_STRING = 64
+#: Bytes of a string at most, its NUL among them, unless the script's `config` says otherwise; and where a kernel takes
+#: no long keys, which strings often are.
+MAX_STRING, SHORT_STRING = 1024, 64
 #: The greatest such setting: what a program holds of strings at once has to fit into a value of a per-CPU map.
 MAX_STRLEN = 16384
 #: Bytes of a file that cat() prints at most: they are in memory at once.
@@ -33,7 +34,7 @@ _LICENSES = ("Dual MIT/GPL", "Dual BSD/GPL", "Dual MPL/GPL", "GPL and additional
 class Settings:
     """The settings of a script that have an effect."""
 
-    max_strlen: int = MAX_STRING
+    max_strlen: int | None = None  # MAX_STRING, or SHORT_STRING, as the kernel is
     max_map_keys: int = MAX_KEYS
     print_maps_on_exit: bool = True
     stack_mode: str = "bpftrace"
@@ -126,8 +127,8 @@ _IGNORED: dict[str, Callable[[object], Any]] = {
 _NAMES = (*_READERS, *_IGNORED)
 
 
-def read_settings(program: Program, outer: Mapping[str, str]) -> tuple[Settings, AbstractSet[str]]:
-    """The settings of a script's config block, and those from outside, which go before them; the names that are set."""
+def read_settings(program: Program, outer: Mapping[str, str]) -> Settings:
+    """The settings of a script's config block, and those from outside, which go before them."""
     found: dict[str, Any] = {}
     for each in program.config.settings if program.config is not None else ():
         name = each.name.lower().removeprefix("bpftrace_")
@@ -137,7 +138,7 @@ def read_settings(program: Program, outer: Mapping[str, str]) -> tuple[Settings,
         if name in _READERS:
             found[name] = value
     found |= {name: _read(program, name, value, None) for name, value in outer.items() if name in _READERS}
-    return Settings(**found), found.keys()
+    return Settings(**found)
 
 
 def _known(name: str) -> str:

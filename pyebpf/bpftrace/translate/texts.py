@@ -52,10 +52,11 @@ def space_of(s: Scope, value: Value) -> Space:
 def text_at(s: Scope, address: ir.Value, space: Space, size: int) -> Text:
     """The C string at an address, of at most `size` bytes with its NUL."""
 
-    def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> None:
-        probe_read_string(p, space, destination, length, address)
+    def read_into(p: ProgramBuilder, destination: ir.Value, length: int) -> ir.Value:
+        return probe_read_string(p, space, destination, length, address)
 
-    return Text(StringSource("str()", read_into, size, s.p.b.where), size, cut=size == s.script.settings.max_strlen)
+    source = StringSource("str()", read_into, size, s.p.b.where, counts=True)
+    return Text(source, size, cut=size == s.max_strlen)
 
 
 def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
@@ -75,7 +76,7 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
             return names.bounded_text(s, written[:known], node)
         return _cut(s, names.bounded_text(s, written, node), length.value, node, space)
     value = evaluate(s, first)
-    most = s.script.settings.max_strlen
+    most = s.max_strlen
     size = most
     if len(node.arguments) == 2:
         length = number(s, node.arguments[1])
@@ -122,13 +123,13 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
     """`str(pointer, n)` with an n that is known at run time: the bytes that there are, the rest of the room zeros."""
     if isinstance(value, Unknown):
         return value
-    most = s.script.settings.max_strlen
+    most = s.max_strlen
     if isinstance(value, Text):
         address, where = at_offset(s.p, *value.kept(s.p).lvalue.address(s.p)), Space.KERNEL
     else:
         address, where = as_integer(s, value, node).value, space or space_of(s, value)
 
-    def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> None:
+    def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> ir.Value:
         from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR, PROBE_READ_USER_STR
 
         b = p.b
@@ -142,9 +143,9 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
         b.assume_bounds(size, 1, room)
         if where is Space.USER:
             p.program_context.check_user_read(p)
-        b.call(PROBE_READ_USER_STR if where is Space.USER else PROBE_READ_KERNEL_STR, destination, size, address)
+        return b.call(PROBE_READ_USER_STR if where is Space.USER else PROBE_READ_KERNEL_STR, destination, size, address)
 
-    return Text(StringSource("str()", read_into, most, s.p.b.where), most, cut=True)
+    return Text(StringSource("str()", read_into, most, s.p.b.where, counts=True), most, cut=True)
 
 
 def _kstr(s: Scope, node: ast.Call) -> Value:
@@ -158,7 +159,7 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     value = evaluate(s, node.arguments[0])
     if isinstance(value, Unknown):
         return value
-    p, most = s.p, s.script.settings.max_strlen
+    p, most = s.p, s.max_strlen
     if isinstance(value, Text) and not isinstance(value.source, CharacterArray):
         return _bytes_of(s, value, node)
     if len(node.arguments) == 2:

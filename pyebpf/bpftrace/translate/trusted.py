@@ -138,7 +138,7 @@ def _socket_cookie(s: Scope, node: ast.Call) -> Value:
 def _path(s: Scope, node: ast.Call) -> Value:
     """`path(args.file.f_path)`: the path of a file, its end where it is longer than `max_strlen`, or than a size."""
     _, *rest = _arguments(s, node, 1, 2)
-    most = s.script.settings.max_strlen
+    most = s.max_strlen
     size = min(known_number(s, rest[0]), most) if rest else most
     if size < 1:
         raise s.error("path() takes a size above 0", rest[0])

@@ -59,7 +59,7 @@ def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
             if name in ("bool", "_Bool"):
                 return Boolean()
             if name == "string":
-                return String(s.script.settings.max_strlen)
+                return String(s.max_strlen)
             if name in casts.NUMBERS:
                 return Number(casts.NUMBERS[name].signed, size=casts.NUMBERS[name].size)
     if isinstance(node, ast.TypeName):

@@ -26,10 +26,10 @@ from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray, KernelReference, plain_integer
 from pyebpf.builder.values.lvalue import Lvalue, copy, moved
-from pyebpf.builder.values.memory import probe_read
+from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import String as BuilderString, StringSource, local_string
-from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import replace
 from pyebpf.types import INTEGERS, S64, U64, CharArray, CharFactory, IntType
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.builder.values.memory import Space
     from pyebpf.compiler import ir
     from pyebpf.target import KernelType
 
@@ -150,6 +149,23 @@ class Text(Value):
         source = self.source.sized(self.size) if isinstance(self.source, StringSource) else self.source
         found = local_string(p, source)
         assert found is not None
+        return found
+
+    def write_counted(self, p: ProgramBuilder, address: ir.Value) -> ir.Value:
+        """Write it to any memory that has room for it, with its NUL; return the number of bytes."""
+        b, source = p.b, self.source
+        if isinstance(source, StringSource) and source.counts:
+            written = source.read_into(p, address, self.size)
+            assert written is not None
+        else:
+            place = at_offset(p, *self.kept(p).lvalue.address(p))
+            written = probe_read_string(p, Space.KERNEL, address, self.size, place)
+        count = b.variable(hint="bytes")
+        b.write(count, b.const(1))  # the NUL of what cannot be read
+        with b.if_(Compare(Relation.ULT, written, b.const(self.size + 1))):
+            b.write(count, b.emit(Op.REFINE, written))
+        found = b.read_final(count)
+        b.assume_bounds(found, 0, self.size)
         return found
 
     def copy_bytes(self, p: ProgramBuilder, address: ir.Value, offset: int, count: int) -> None:

@@ -165,8 +165,14 @@ def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
     return All(tuple(tests))
 
 
+#: Bytes that are all loaded before they are compared: as many numbers as may have to be kept.
+_AT_ONCE = 128
+
+
 def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
     """Whether two pieces of memory hold the same bytes."""
+    if size > _AT_ONCE:
+        return _equal_in_turn(p, left, right, size)
     address, offset = left.address(p)
     other, start = right.address(p)
     alignment = min(alignment_of(p, address), alignment_of(p, other)) if (start - offset) % 8 == 0 else 1
@@ -176,3 +182,23 @@ def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> 
         second = p.b.load(other, at - offset + start, width)
         tests.append(Compare(Relation.EQ, first, second))
     return All(tuple(tests))
+
+
+def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
+    """The same of large ones: by a loop that ends where they differ."""
+    from pyebpf.builder.loops import range_loop
+
+    b = p.b
+    address, offset = movable(p, left, size).address(p)
+    other, start = movable(p, right, size).address(p)
+    alignment = min(alignment_of(p, address), alignment_of(p, other))
+    width = next(each for each in (8, 4, 2, 1) if each <= alignment and not (offset | start | size) % each)
+    differs = b.variable(hint="differs")
+    b.write(differs, b.const(0))
+    with range_loop(p, 0, size, width, [differs]) as (loop, index):
+        first = b.load(b.emit(Op.OFFSET, address, index.value), offset, width)
+        second = b.load(b.emit(Op.OFFSET, other, index.value), start, width)
+        with b.if_(Compare(Relation.NE, first, second)):
+            b.write(differs, b.const(1))
+            b.break_(loop)
+    return Compare(Relation.EQ, b.read_final(differs), b.const(0))

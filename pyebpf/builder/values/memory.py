@@ -47,11 +47,11 @@ def probe_read_value(
     return p.b.load(copied, 0, size, signed=signed)
 
 
-def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
-    """Copy a C string to `destination`, `size` bytes of zeroed memory.
+def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> ir.Value:
+    """Copy a C string to `destination`, `size` bytes; return how many there are with the NUL.
 
-    Cut to size - 1 bytes; nothing if the address is bad.
+    Cut to size - 1 bytes. Of a bad address zeros, and a negative number. What is behind the NUL stays as it was.
     """
     if space is Space.USER:
         p.program_context.check_user_read(p)
-    p.b.call(_READ_STRING[space], destination, p.b.const(size), address)
+    return p.b.call(_READ_STRING[space], destination, p.b.const(size), address)

@@ -243,17 +243,21 @@ class StringSource(RunTimeValue):
 
     `read_into(p, address, size)` writes at most size - 1 bytes and a NUL to zeroed memory. `size` is what the author or
     the intrinsic says where no destination does; None if nothing does. `where` is the expression's place: what reads it
-    comes from there, however late that is built.
+    comes from there, however late that is built. One that `counts` takes any memory, and returns the number of bytes
+    with the NUL, or a negative one after an error.
     """
 
     def __init__(
         self,
         name: str,
-        read_into: Callable[[ProgramBuilder, ir.Value, int], None],
+        read_into: Callable[[ProgramBuilder, ir.Value, int], ir.Value | None],
         size: int | None = None,
         where: Location | None = None,
         remedy: str = "give one, size=64 for example",
+        *,
+        counts: bool = False,
     ) -> None:
+        self.counts = counts
         self.remedy = remedy
         self.name = name
         self.read_into = read_into
@@ -282,7 +286,7 @@ class StringSource(RunTimeValue):
 
     def sized(self, size: int) -> StringSource:
         """The same string, of at most `size` bytes with its NUL."""
-        return StringSource(self.name, self.read_into, size, self.where, self.remedy)
+        return StringSource(self.name, self.read_into, size, self.where, self.remedy, counts=self.counts)
 
     def beside(self, p: ProgramBuilder, others: Iterable[object]) -> String:
         """Read it now; where nothing gives its size, what it is compared with does: one byte more than the longest."""

@@ -1,0 +1,115 @@
+"""Long texts of scripts: read whole, as keys and values, compared, and sent no longer than they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+
+import pytest
+
+from pyebpf.errors import KernelError
+from pyebpf.objects import make_map
+from pyebpf.script import Script
+from pyebpf.specs import MapSpec
+from pyebpf.types import U8, U64, array_of
+from pyebpf.uapi.bpf import MapType
+from tests.support.needs import lacks, needs
+
+OPEN = f"tracepoint:syscalls:sys_enter_openat /pid == {os.getpid()}/"
+END = "/none/the/end"
+LAST = f'if (str(args.filename) == "{END}") {{ exit(); return; }}'
+#: Paths that there are not, up to one that is too long for a string of 1024 bytes.
+PATHS = [f"/none/{'x' * (size - 6)}" for size in (7, 63, 64, 511, 512, 1022, 1023, 1024, 2000)]
+
+
+def opened(body: str, paths: list[str], *, settings: dict[str, str] | None = None, json: bool = False) -> list[str]:
+    """The lines that a script prints when this process opens files that there are not."""
+
+    def events(_: int) -> None:
+        for path in (*paths, END):
+            with suppress(OSError):
+                os.close(os.open(path, os.O_RDONLY))
+
+    script = Script(f"{OPEN} {{ {LAST} {body} }}", settings=settings)
+    lines = "".join(script.output(attached=events, duration=60, json=json)).splitlines()
+    assert not script.last_dropped
+    return lines
+
+
+def shown(path: str, size: int) -> str:
+    """A path in a string of so many bytes."""
+    return path if len(path) < size - 1 else path[: size - 1] + ".."
+
+
+@pytest.mark.parametrize("size", [1024, 600])
+def test_texts_are_printed_whole(size: int) -> None:
+    """Two of them among numbers and short ones, with widths; a full one is taken for one that was cut."""
+    if size == 1024:
+        needs("map:long_keys")
+    body = (
+        'printf("%d %s %s|%-70s|%s|%x\\n", 7, str(args.filename), "abc", str(args.filename + 1), str(args.filename, 5),'
+        " 255); print(str(args.filename)); print((1, str(args.filename))); $s = str(args.filename); @s[1] = $s;"
+        ' printf("%s", @s[1]); printf("%s\\n", $s);'
+    )
+    lines = opened(body, PATHS, settings=None if size == 1024 else {"max_strlen": str(size)})
+    for number, path in enumerate(PATHS):
+        whole, rest = shown(path, size), shown(path[1:], size)
+        found = lines[4 * number : 4 * number + 4]
+        assert found[0] == f"7 {whole} abc|{rest:70}|{path[:4]}|ff"
+        assert found[1:] == [whole, f"(1, {whole})", whole * 2]
+
+
+def test_texts_in_json() -> None:
+    """As they are printed."""
+    needs("map:long_keys")
+    lines = opened('printf("%s %d\\n", str(args.filename), 5); print(str(args.filename));', PATHS[:3], json=True)
+    assert [json.loads(line)["data"] for line in lines[:6]] == [
+        text for path in PATHS[:3] for text in (f"{path} 5\n", path)
+    ]
+
+
+def test_texts_are_keys_and_values() -> None:
+    """Also of counts, in tuples, and removed by them."""
+    needs("map:long_keys")
+    body = (
+        "@[str(args.filename)] = count(); @last[str(args.filename), 1] = str(args.filename); "
+        'if (@last[str(args.filename), 1] == str(args.filename) && @last["/none", 1] == "") { @same++; } '
+        "@gone[str(args.filename)] = 1; delete(@gone[str(args.filename)]);"
+    )
+    paths = [each for each in PATHS if len(each) < 1023]
+    lines = opened(body, paths * 2)
+    assert {line for line in lines if line.startswith("@[")} == {f"@[{path}]: 2" for path in paths}
+    assert {line for line in lines if line.startswith("@last")} == {f"@last[{path}, 1]: {path}" for path in paths}
+    assert f"@same: {2 * len(paths)}" in lines
+    assert not [line for line in lines if line.startswith("@gone")]
+
+
+@pytest.mark.parametrize("at", [0, 7, 8, 600, 1022])
+def test_texts_differ_by_one_byte(at: int) -> None:
+    """Wherever it is."""
+    needs("map:long_keys")
+    one = "y" * 1023
+    other = f"{one[:at]}z{one[at + 1 :]}"
+    body = (
+        '$s = str(args.filename); if (@x == $s) { print("same"); } else { print("other"); } '
+        'if ($s != @x) { print("differ"); } @x = $s;'
+    )
+    lines = opened(body, [one, one, other, other])
+    assert lines[:6] == ["other", "differ", "same", "other", "differ", "same"]
+
+
+def test_many_short_texts_wait_in_the_buffer() -> None:
+    """Each takes the room that it needs, and not that of the longest: twenty times as many as of 1024 bytes."""
+    needs("map:long_keys")
+    paths = [f"/none/{number}" for number in range(10_000)]
+    assert [line for line in opened('printf("%s\\n", str(args.filename));', paths) if line] == paths
+
+
+def test_strings_are_short_where_keys_are() -> None:
+    """Before Linux 5.11: a key of 1024 bytes is refused, and a string has 64."""
+    lacks("map:long_keys")
+    with pytest.raises(KernelError, match=r"before Linux 5.11 keys have 512 bytes at most"):
+        make_map(MapSpec("long", MapType.HASH, array_of(U8, 1024), U64, 1))
+    lines = opened("@[str(args.filename)] = count();", PATHS[:3])
+    assert {line for line in lines if line} == {f"@[{shown(path, 64)}]: 1" for path in PATHS[:3]}
