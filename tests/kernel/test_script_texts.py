@@ -111,5 +111,6 @@ def test_strings_are_short_where_keys_are() -> None:
     lacks("map:long_keys")
     with pytest.raises(KernelError, match=r"before Linux 5.11 keys have 512 bytes at most"):
         make_map(MapSpec("long", MapType.HASH, array_of(U8, 1024), U64, 1))
-    lines = opened("@[str(args.filename)] = count();", PATHS[:3])
-    assert {line for line in lines if line} == {f"@[{shown(path, 64)}]: 1" for path in PATHS[:3]}
+    paths = [PATHS[0], PATHS[-1]]
+    lines = opened("@[str(args.filename)] = count();", paths)
+    assert {line for line in lines if line} == {f"@[{shown(path, 64)}]: 1" for path in paths}

@@ -86,7 +86,7 @@ UNPOLICED = {
 def brought_by(name: str) -> tuple[int, int] | None:
     """The release since which the test bed's kernels have a feature; None if that is not known."""
     kind, _, what = name.partition(":")
-    if kind == "map":
+    if kind == "map" and name not in RELEASES:
         from pyebpf.specs.map_traits import MAP_TRAITS
         from pyebpf.uapi.bpf import MapType
 
