@@ -167,7 +167,7 @@ class _ReturnContext(ProgramContext[Any]):
         took: ir.Value | None,
     ) -> None:
         super().__init__(returned.attach)
-        self.target, self.space = returned.target, returned.space
+        self.target, self.space, self.is_preemptible = returned.target, returned.space, returned.is_preemptible
         self._returned = returned
         self._call = call
         self._kept = kept

@@ -157,6 +157,8 @@ COOKIE = "cookie"
 class UprobeProgramContext(ProgramContext[Uprobe]):
     """Parameters are the function's arguments by position, at its return `retval`: a file has no names for them."""
 
+    is_preemptible = True
+
     def prologue(self, p: ProgramBuilder) -> None:
         attach = self.attach
         if not attach.returns or attach.pid < 0 or isinstance(attach, UprobeMulti):

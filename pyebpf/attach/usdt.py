@@ -130,6 +130,8 @@ _BASE, _SCALED, _FLAGS, _SCALE, _SIZE, _SHIFT = 8, 10, 12, 13, 14, 15
 class UsdtProgramContext(ProgramContext[Usdt]):
     """Parameters are the place's arguments by position, or by the names that the decorator gave them."""
 
+    is_preemptible = True
+
     def parameter(self, p: ProgramBuilder, name: str, annotation: object, position: int) -> object:
         names = self.attach.arguments
         if names:

@@ -60,6 +60,8 @@ class ProgramContext(Generic[S]):
 
     #: Whether a probe may take `ctx`, the context itself.
     has_context: ClassVar[bool] = True
+    #: Whether a task may be preempted in the middle of the program, and another run it on the same processor.
+    is_preemptible: bool = False
     #: The memory that a number points to which the author annotates as a pointer.
     space: Space = Space.KERNEL
     #: The target that the program is being built for; None while nothing is.

@@ -2,7 +2,8 @@
 
 A program is built with scratch memory once it was found not to fit the stack. It claims the memory when it begins and
 gives it back on every way out: where it interrupts itself, or another task runs it on the processor of one that was
-preempted in the middle, the second finds the memory taken, is left, and is counted as dropped.
+preempted in the middle, the second finds the memory taken, is left, and is counted as dropped. Programs that tasks are
+preempted in have several memories, and the first that is free is theirs.
 
 Its subprograms and the functions that helpers call for it run within its claim. Each has slots of its own in the same
 memory: none of them is called while it runs, since the language has no recursion. A timer's function runs when it will,
@@ -17,7 +18,7 @@ from zlib import crc32
 
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
-from pyebpf.builder.ssa.function import FunctionBuilder
+from pyebpf.builder.ssa.function import FunctionBuilder, Join
 from pyebpf.compiler import ir
 from pyebpf.compiler.ir import Condition, Op, ValueType
 from pyebpf.dataclass import dataclass
@@ -38,6 +39,8 @@ LARGE = 128
 #: The prefix of the maps' names; a number made from the probe's name follows.
 PREFIX = ".scratch"
 
+#: Memories of a processor for a program that tasks are preempted in: as many may stand in the middle of it.
+_MEMORIES = 8
 #: Bytes of a per-CPU map's value: PCPU_MIN_UNIT_SIZE in include/linux/percpu.h.
 _MAX_SIZE = 32 << 10
 _TAKEN = "scratch memory taken by a run that this one interrupted"
@@ -185,23 +188,43 @@ class ScratchMemory:
             yield
             self._note(b)
             return
-        base = self._found(b)
-        with b.if_(self._take(base)):
-            count_drop(p, _TAKEN)
-            b.ret(b.const(self._let_pass()))
+        base = self._claimed(b)
         b.store(base, _CLAIMS, b.binary(Op.ADD, b.load(base, _CLAIMS, U64.size), b.const(1)), U64.size)
         b.base = base
         with b.region(lambda: b.store(base, _IS_TAKEN, b.const(0), U64.size)):
             yield
         self._note(b)
         p.maps[claim.map_name] = MapSpec(
-            claim.map_name, MapType.PERCPU_ARRAY, U32, ArrayType(U64, claim.size // U64.size), 1
+            claim.map_name, MapType.PERCPU_ARRAY, U32, ArrayType(U64, claim.size // U64.size), self._memories
         )
 
-    def _found(self, b: FunctionBuilder) -> ir.Value:
-        """The address of this processor's memory."""
-        key = b.slot_address(b.slot(U32.size, U32.size, name="zero"))
-        b.store(key, 0, b.const(0), U32.size)
+    @property
+    def _memories(self) -> int:
+        """The number of memories of a processor. Other functions than the program have to know which is theirs."""
+        p = self._p
+        alone = p.known.large == {(p.name, p.name)}
+        return _MEMORIES if alone and self.owner == p.name and p.program_context.is_preemptible else 1
+
+    def _claimed(self, b: FunctionBuilder) -> ir.Value:
+        """The address of a memory that is this run's from here on; without one the program is left."""
+        memory, claimed = b.variable(ValueType.POINTER, "memory"), Join("claimed")
+        for number in range(self._memories):
+            base = self._found(b, number)
+            b.write(memory, base)
+            taken = Join("taken")
+            b.branch(self._take(base), taken, claimed)
+            b.start(taken)
+        count_drop(self._p, _TAKEN)
+        b.ret(b.const(self._let_pass()))
+        b.start(claimed)
+        found = b.read_final(memory)
+        b.assume_non_null(found)
+        return found
+
+    def _found(self, b: FunctionBuilder, number: int = 0) -> ir.Value:
+        """The address of one of this processor's memories."""
+        key = b.slot_address(b.shared_slot("number"))
+        b.store(key, 0, b.const(number), U32.size)
         map_ = b.emit(Op.MAP, symbol=self._claim.map_name)
         base = b.call(MAP_LOOKUP_ELEM, map_, key, result=ValueType.POINTER, comment="scratch memory")
         with b.if_(Compare(Condition.EQ, base, b.const(0), null_check=True)):

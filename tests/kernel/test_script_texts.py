@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -104,6 +106,32 @@ def test_many_short_texts_wait_in_the_buffer() -> None:
     needs("map:long_keys")
     paths = [f"/none/{number}" for number in range(10_000)]
     assert [line for line in opened('printf("%s\\n", str(args.filename));', paths) if line] == paths
+
+
+#: Calls a function of the C library, with a text that nobody else gives it.
+CALLER = """
+import ctypes, sys
+libc = ctypes.CDLL("libc.so.6")
+for number in range(int(sys.argv[1])):
+    libc.atol(b"7pyebpf")
+"""
+
+
+def test_no_call_is_lost_where_tasks_are_preempted_in_a_probe() -> None:
+    """Kernels with full preemption let another task run the probe of one that stands in the middle of it."""
+    needs("map:long_keys", "attach:uprobe")
+    calls, processes = 3000, 6
+
+    def events(_: int) -> None:
+        running = [subprocess.Popen([sys.executable, "-c", CALLER, str(calls)]) for _ in range(processes)]
+        for each in running:
+            assert each.wait() == 0
+
+    script = Script("uprobe:libc.so.6:atol { @[str(arg0)] = count(); }")
+    with script:
+        events(0)
+        assert script["@"]["7pyebpf"] == calls * processes
+        assert not script.dropped
 
 
 def test_strings_are_short_where_keys_are() -> None:

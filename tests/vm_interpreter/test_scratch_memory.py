@@ -64,3 +64,26 @@ def test_what_another_run_does_meanwhile(monkeypatch, meanwhile, reason, atomics
             assert dict(bpf.dropped) == ({} if reason is None else {reason: attempt})
         # A second run finds the memory taken if another has it, and is left before its tail call.
         assert seen == ([(0, 1)] if meanwhile[0] else [(0, 1), (0, 2 + meanwhile[1])])
+
+
+@pytest.mark.parametrize("taken", [0, 1, 7, 8])
+def test_tasks_are_preempted_in_uprobes(taken):
+    """Each run takes the first memory that nobody has, and leaves those of others as they are."""
+    bpf = BPF()
+    kept = bpf.hash(key=u32, value=Wide, name="kept")
+
+    @bpf.uprobe("libc.so.6", "getpid")
+    def on_call() -> None:
+        kept[1] = Wide(number=7, name="kept")
+        kept[2] = Wide(number=8, name="kept")
+
+    with Simulation(bpf, FakeTarget()) as kernel:
+        (memory,) = (each for each in kernel.machine.maps.values() if each.name.startswith(".scratch"))
+        access = kernel.machine.memory
+        words = [memory.lookup(number.to_bytes(4, "little"), 0) for number in range(8)]
+        for word in words[:taken]:
+            access.stores[8](word, 1)
+        kernel.user_function("getpid")
+        assert len(kept) == (2 if taken < 8 else 0)
+        assert sum(bpf.dropped.values()) == (taken == 8)
+        assert [access.loads[8, False](word) for word in words] == [1] * taken + [0] * (8 - taken)
