@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import CURRENT, spec_of_line
-from pyebpf.bcc.specs import refused
+from pyebpf.bcc.specs import place_of, refused
 from pyebpf.errors import closest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def of_specification(error: CompileError | VerifierError, specs: Sequence[Distri
         return None
     word = _own_word(marked, spec)
     if word is not None:
-        return refused(spec.text, _position(spec.text, word), _message(error.message, word, spec))
+        return refused(spec.text, place_of(spec.text, spec.probe, word), _message(error.message, word, spec))
     return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
 
 
@@ -55,7 +55,7 @@ def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
     word = _own_word(before.partition("{")[2], spec)
     if word is None:
         return 0
-    start = _position(spec.text, word) + len(word)
+    start = place_of(spec.text, spec.probe, word) + len(word)
     found = spec.text.find(marked, start) if marked.strip() else -1
     return found if found >= 0 else start - 1
 
@@ -63,7 +63,7 @@ def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
 def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
     """The last word of what an error is about that the specification has, too: a member stands behind its struct."""
     call = _CALL.match(marked)
-    if call is not None and _position(spec.text, call[1]) >= 0:
+    if call is not None and place_of(spec.text, spec.probe, call[1]) >= 0:
         return call[1]
     words: list[str] = _WORD.findall(marked)
     for word in reversed(words):
@@ -74,17 +74,10 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
                 name: str = parameters[int(number[1])].name
                 return name
             word = f"arg{int(number[1]) + 1}"  # noqa: PLW2901 - as bcc counts them
-        for own in (word, *(name for name, current in CURRENT.items() if current == word)):
-            if _position(spec.text, own) >= 0:
+        for own in (word, *(name for name, current in [*CURRENT.items(), ("$retval", "retval")] if current == word)):
+            if place_of(spec.text, spec.probe, own) >= 0:
                 return own
     return None
-
-
-def _position(text: str, word: str) -> int:
-    """The place of a word behind the signature, or in it; -1 if there is none."""
-    places = [each.start() for each in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
-    behind = [each for each in places if each > text.find(")")]
-    return (behind or places or [-1])[0]
 
 
 def _message(message: str, word: str, spec: Distribution | Trace) -> str:

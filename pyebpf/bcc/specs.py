@@ -79,6 +79,15 @@ def refused(text: str, position: int, message: str) -> InvalidValue:
     return InvalidValue(f"{message}\n    {text}\n    {' ' * position}^")
 
 
+def place_of(text: str, probe: Probe, word: str) -> int:
+    """The place of a word behind the signature, or in it; -1 if there is none."""
+    first, last = (rf"(?<![\w$]){re.escape(word)}", r"(?!\w)" if word[-1:].isalnum() else "")
+    places = [each.start() for each in re.finditer(first + last, text)]
+    signature = text.find(f"{probe.name.rpartition(':')[2]}(")
+    end = text.find(")", signature) if signature >= 0 else -1
+    return next((each for each in places if each > end), (places or [-1])[0])
+
+
 def marks(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
     """The characters outside of brackets and quotes with their places. Raises InvalidValue for what is left open."""
     opened: list[int] = []

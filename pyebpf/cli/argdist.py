@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import distribution_script
 from pyebpf.bcc.specs import parse_distribution
-from pyebpf.cli.bcc import act_on, declare
+from pyebpf.cli.bcc import act_on, declare, result_types
 from pyebpf.cli.intervals import intervals
 from pyebpf.cli.parser import positive, seconds
 from pyebpf.cli.report import UsageError, note
@@ -74,7 +74,8 @@ def run_argdist(arguments: list[str]) -> int:
         specs.extend(parse_distribution(text) for _, text in wanted)
         functions = [function for function, _ in wanted]
         each = list(zip(functions, specs, strict=True))
-        return distribution_script(each, pid=given.pid, tid=given.tid, strings=given.strings)
+        types = result_types(given.pid)
+        return distribution_script(each, pid=given.pid, tid=given.tid, strings=given.strings, result=types)
 
     return act_on("argdist", given, specs, write, lambda script: _print(script, specs, given))
 

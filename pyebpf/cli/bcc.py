@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
 
-    from pyebpf.bcc.specs import Distribution, Trace
+    from pyebpf.bcc.scripts import ResultType
+    from pyebpf.bcc.specs import Distribution, Probe, Trace
+    from pyebpf.elf.dwarf.types import DebugType
     from pyebpf.script import Script
+    from pyebpf.target import KernelType
 
 WRONG_USAGE = 2
 _HEADERS = "the kernel's BTF has the types, leave it out"
@@ -54,6 +57,32 @@ def declare(name: str, description: str) -> Parser:
     for names, instead in ABSENT[name].items():
         parser.add_argument(*names, action=_Absent, nargs=0, const=instead, help=SUPPRESS)
     return parser
+
+
+def result_types(pid: int | None) -> ResultType:
+    """The types of what functions return: of a file by its debugging information, of the kernel by BTF."""
+
+    def result(probe: Probe) -> str:
+        from pyebpf.runtime.loaded import Loaded
+        from pyebpf.script_files import ProgramFiles
+
+        found: DebugType | KernelType
+        try:
+            if probe.where:
+                signature = ProgramFiles().function(probe.where, [probe.name], -1 if pid is None else pid).signature
+                if signature is None:
+                    return ""
+                found = signature.result
+            else:
+                with Loaded() as loaded:
+                    found = loaded.target().function(probe.name).returns
+        except PyebpfError:
+            return ""  # what is wrong with the function is told when the script is compiled
+        if found.kind not in ("int", "enum") or found.size not in (1, 2, 4, 8):
+            return ""
+        return f"{'' if found.signed else 'u'}int{8 * found.size}"
+
+    return result
 
 
 def act_on(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bcc.messages import Messages
 from pyebpf.bcc.scripts import TraceOptions, trace_script
 from pyebpf.bcc.specs import parse_trace
-from pyebpf.cli.bcc import act_on, declare
+from pyebpf.cli.bcc import act_on, declare, result_types
 from pyebpf.cli.parser import positive
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run_trace(arguments: list[str]) -> int:
 
     def write() -> str:
         specs.extend(map(parse_trace, given.specs))
-        return trace_script(specs, options)
+        return trace_script(specs, options, result_types(given.pid))
 
     return act_on(
         "trace",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
+from pyebpf.bcc.scripts import CURRENT, TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
 from pyebpf.bpftrace.parser import parse
 from pyebpf.errors import InvalidValue
 
+#: The end of a return's probe whose entry keeps values: one call less.
+LEFT = "if ($depth > 0) { if ($depth > 1) { @depth0[curtask] = $depth - 1; } else { delete(@depth0, curtask); } }"
 #: Specifications of argdist, by the script of `-C`.
 COUNTED = {
     "t:block:block_rq_issue():u32:args->bytes": (
@@ -17,11 +19,14 @@ COUNTED = {
     "p::tcp_sendmsg(struct sock *sk, struct msghdr *msg, size_t size):size_t:size": (
         "kprobe:tcp_sendmsg { @spec0[((size_t)(((size_t)arg2)))] = count(); }"
     ),
+    "r:c:gets():char*:(char*)$retval:$retval!=0": (
+        "uretprobe:c:gets { if ((retval!=0)) { @spec0[str((char*)retval)] = count(); } }"
+    ),
     "r:c:kill(int pid):int:$retval:$retval<0": (
-        "uretprobe:c:kill { if (((int)retval<0)) { @spec0[((int)(retval))] = count(); } }"
+        "uretprobe:c:kill { if ((((int)retval)<0)) { @spec0[((int)(retval))] = count(); } }"
     ),
     "r::tcp_recvmsg():int:$retval:$retval>0": (
-        "kretprobe:tcp_recvmsg { if (((int)retval>0)) { @spec0[((int)(retval))] = count(); } }"
+        "kretprobe:tcp_recvmsg { if ((((int)retval)>0)) { @spec0[((int)(retval))] = count(); } }"
     ),
     "p:c:write(int fd):int:fd#files": "uprobe:c:write { @spec0[((int)(((int)arg0)))] = count(); }",
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
@@ -40,8 +45,8 @@ COUNTED = {
     ),
     "t:a:b():u32:$COMM": "tracepoint:a:b { @spec0[comm] = count(); }",
     "p::f(int a):int:a > 1 ? a : 0": "kprobe:f { @spec0[((int)(((int)arg0) > 1 ? ((int)arg0) : 0))] = count(); }",
-    'p::f(char *a):u8:1:STRCMP("x:y", a)': (
-        'kprobe:f { if (((str((arg0)) == "x:y"))) { @spec0[((u8)(1))] = count(); } }'
+    'p::f(char *a):u8:1:STRCMP("x:y,z", a)': (
+        'kprobe:f { if (((str((arg0)) == "x:y,z"))) { @spec0[((u8)(1))] = count(); } }'
     ),
     "p::f(struct sock *sk):u16:ntohs(sk->sk_dport):bpf_ntohl(sk->sk_daddr) != 1": (
         "kprobe:f { if ((bswap((uint32)(((struct sock *)arg0)->sk_daddr)) != 1)) "
@@ -49,10 +54,13 @@ COUNTED = {
     ),
     "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((u16)(((struct sock *)arg0)->sk_num))] = count(); }",
     "r:c:malloc(size_t size):u64:$entry(size):$latency > 100": (
-        "uprobe:c:malloc { @entry0_0[tid] = nsecs; @entry0_1[tid] = ((size_t)arg0); }\n"
-        "uretprobe:c:malloc { if (has_key(@entry0_0, tid) && has_key(@entry0_1, tid)) { "
-        "if (((nsecs - @entry0_0[tid]) > 100)) { @spec0[((u64)(@entry0_1[tid]))] = count(); } "
-        "delete(@entry0_0, tid); delete(@entry0_1, tid); } }"
+        "uprobe:c:malloc { $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
+        "@entry0_0[curtask, $depth] = nsecs; @entry0_1[curtask, $depth] = ((size_t)arg0); }\n"
+        "uretprobe:c:malloc { $depth = @depth0[curtask]; "
+        "if (has_key(@entry0_0, (curtask, $depth)) && has_key(@entry0_1, (curtask, $depth))) { "
+        "if (((nsecs - @entry0_0[curtask, $depth]) > 100)) { "
+        "@spec0[((u64)(@entry0_1[curtask, $depth]))] = count(); } "
+        "delete(@entry0_0, (curtask, $depth)); delete(@entry0_1, (curtask, $depth)); } " + LEFT + " }"
     ),
 }
 ROW = 'printf("%-7d %-7d %-15s %-16s '
@@ -80,9 +88,11 @@ TRACED = {
         '"libpthread:pthread_create", arg3); } }'
     ),
     'r:c:fopen (STRCMP("a b", $entry(arg1)))': (
-        "uprobe:c:fopen { @entry0_0[tid] = arg0; }\n"
-        'uretprobe:c:fopen { if (has_key(@entry0_0, tid)) { if (((str(@entry0_0[tid]) == "a b"))) { '
-        f'{ROW}\\n", pid, tid, comm, "fopen"); }} delete(@entry0_0, tid); }} }}'
+        "uprobe:c:fopen { $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
+        "@entry0_0[curtask, $depth] = arg0; }\n"
+        "uretprobe:c:fopen { $depth = @depth0[curtask]; if (has_key(@entry0_0, (curtask, $depth))) { "
+        'if (((str(@entry0_0[curtask, $depth]) == "a b"))) { '
+        f'{ROW}\\n", pid, tid, comm, "fopen"); }} delete(@entry0_0, (curtask, $depth)); }} {LEFT} }}'
     ),
 }  # fmt: skip
 #: What is refused: the message, and what the caret is under.
@@ -97,15 +107,27 @@ REFUSED = {
     "p::():int:1": ("name the entry of a function", "("),
     "t::f():int:1": ("name the tracepoint's category", "f"),
     "r::f(int a):int:a": ("a is gone when the function returns: $entry(a)", "a"),
-    "p::f():int:$latency": ("$latency and $entry(x) are for the return of a function", "p"),
+    "p::f():int:$latency": ("$latency and $entry(x) are for the return of a function", "$"),
+    "t:a:b():int:$entry(c)": ("$latency and $entry(x) are for the return of a function", "$"),
+    "t:a:b():int:$retval": ("$retval is for the return of a function; of a system call write args->ret", "$"),
+    "t:a:b():int:1:retval < 0": ("retval is for the return of a function; of a system call write args->ret", "r"),
+    "u:a:b():int:retval": ("retval is for the return of a function: r:FILE:FUNCTION", "r"),
+    "p:c:f():int:$retval": ("$retval is not known at the entry: write r:c:f", "$"),
+    "r:c:f():int:$entry($retval)": ("$retval is not known at the entry", "$"),
+    "r:c:f(int a):int:$entry($entry(a))": ("are for the return of a function", "$"),
+    "r:c:f():int:$entry": ("$entry takes a value in parentheses: $entry(x)", "$"),
+    "p:c:f():u16:ntohs": ("ntohs takes a value in parentheses: ntohs(x)", "n"),
+    'p::f():u8:1:STRCMP("a", arg1, 2)': ('write STRCMP("text", value)', "S"),
     "p::f():int:$nothing": ("$nothing is none of $retval", "$"),
     'p::f():int:STRCMP(1, "a")': ('write STRCMP("text", value)', "S"),
     'p::f():char*:"open': ("this quotation is not closed", '"'),
     "p::f():int:)": ("this ) closes nothing", ")"),
 }
 REFUSED_TRACES = {
-    'r:c:kill (retval < 0) "x"': ("retval < 0 never holds", "r"),
-    'r:c:kill (arg2 > 0 && retval == -1) "x"': ("write (int)retval == -1", "r"),
+    'r:c:kill (retval < 0) "x"': ("retval < 0: nothing tells the type of what kill returns", "r"),
+    'r:c:kill (retval != -1) "x"': ("write (int)retval != -1, or (long)retval != -1", "r"),
+    'r:c:kill ($entry(arg2) > 0 && $retval == -1) "x"': ("write (int)$retval == -1", "$"),
+    't:a:b ($retval < 0) "%d", args->ret': ("of a system call write args->ret", "$"),
     'f "%d"': ("no value is left for %d", '"'),
     'f "x", arg1': ("nothing prints this value", "a"),
     'f "%d",': ("an expression is missing here", ""),
@@ -136,6 +158,64 @@ def test_counts(text):
     parse(script, "<argdist>")
 
 
+#: Words of bcc's at a return: what a script has for each.
+WORDS = {
+    "$retval": "retval",
+    "retval": "retval",
+    "$latency": "(nsecs - @entry0_0[curtask, $depth])",
+    "$entry(arg1)": "@entry0_0[curtask, $depth]",
+    **{word: current for word, current in CURRENT.items() if word not in ("$comm", "$COMM")},
+}
+#: What may stand around them: a value, and a condition that begins with it.
+AROUND = ["{}", "(int){}", "!{}", "({} > 3 && $tgid > 1)", "-{}", "(({}))", "{} == {}", "1 + {}"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("around", AROUND)
+def test_a_word_means_the_same_everywhere(word, around):
+    """In predicates, filters, and values of either command; what is made parses."""
+    given, meant = around.replace("{}", word), around.replace("{}", WORDS[word]).replace("$tgid", "pid")
+    trace = trace_script([parse_trace(f'r:c:f ({given}) "%d", {given}')], TraceOptions())
+    assert f"if (({meant}))" in trace
+    assert f'"f", {meant});' in trace
+    counted = distribution_script([("count", parse_distribution(f"r:c:f():u64:0+{given}:{given}"))])
+    assert f"if (({meant}))" in counted
+    assert f"@spec0[((u64)(0+{meant}))]" in counted
+    alone = trace_script([parse_trace(f"r:c:f ({given})")], TraceOptions())
+    assert f"if (({meant}))" in alone
+    for script in (trace, counted, alone):
+        parse(script, "<script>")
+
+
+@pytest.mark.parametrize("type_", ["int", "s32", "char*", "void *", "struct file *"])
+@pytest.mark.parametrize("word", ["$retval", "retval"])
+def test_a_result_has_the_type_that_is_said(type_, word):
+    """That which the specification says, or which the function has; an address of characters is a number."""
+    cast = {"char*": "", "void *": ""}.get(type_, f"({type_})")
+    meant = f"({cast}retval)" if cast else "retval"
+    said = parse_distribution(f"r:c:f():{type_}:{word}:!{word} || {word} == 1")
+    assert f"if ((!{meant} || {meant} == 1))" in distribution_script([("count", said)])
+    told = parse_distribution(f"r:c:f():u64:{word}+1:{word} < 0")
+    script = distribution_script([("count", told)], result=lambda _: "int")
+    assert "if ((((int)retval) < 0)) { @spec0[((u64)(((int)retval)+1))]" in script
+    script = trace_script([parse_trace(f'r:c:f ({word} < 0) "%d", {word}')], TraceOptions(), lambda _: "int")
+    assert "if ((((int)retval) < 0))" in script
+    assert '"f", ((int)retval));' in script
+
+
+def test_the_type_of_a_result_is_asked_for_where_it_is_used():
+    """Of a function whose result a specification uses, and of no pattern."""
+    asked = []
+
+    def result(probe):
+        asked.append(probe.name)
+        return ""
+
+    traces = ["r:c:g ($latency > 1)", "r:c:h (retval > 1)", 'r:c:i* "%d", retval', "p:c:j"]
+    trace_script([parse_trace(text) for text in traces], TraceOptions(), result)
+    assert asked == ["h"]
+
+
 @pytest.mark.parametrize("text", TRACED)
 def test_lines(text):
     """A specification is a probe that prints a line; what is made parses."""
@@ -152,7 +232,7 @@ def test_several_and_options():
     ]
     assert specs[0][1].label == "bytes"
     assert probes(distribution_script(specs, pid=7)).splitlines() == [
-        "kretprobe:f { if (pid == 7 && ((int)retval>0)) { @spec0 = hist(((int)(retval))); } }",
+        "kretprobe:f { if (pid == 7 && (((int)retval)>0)) { @spec0 = hist(((int)(retval))); } }",
         "kprobe:g { if (pid == 7) { @spec1 = count(); } }",
     ]
     options = TraceOptions(pid=7, tid=8, time=True, cpu=True, kernel_stack=True, user_stack=True, most=3, strings=200)

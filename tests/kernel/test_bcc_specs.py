@@ -74,6 +74,46 @@ def test_arguments_and_results_of_a_function_of_a_file():
     ]  # fmt: skip
 
 
+def test_a_function_that_calls_itself():
+    """Each call has what its own entry kept, for the time too."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", f"r:{path}:deep(long n):long,long:$entry(n),$retval#calls",
+        "-C", f"r:{path}:deep(long n):int:$entry(n) == $retval:$latency > 0 && $retval >= 0#own",
+    )  # fmt: skip
+    line = f'r:{path}:deep ($entry(arg1) > 1 && $latency > 0) "%d of %d", $retval, $entry(arg1)'
+    with Traced(path) as traced, running("argdist", *specs, "600") as tool, running("trace", line) as lines:
+        traced.tell("deep 3")
+        traced.tell("deep 1")
+        tool.stop()
+        lines.stop()
+    counted = tool.out.splitlines()[1:]
+    assert sorted(counted[1:5]) == ["[0, 0]: 4", "[1, 1]: 4", "[2, 2]: 2", "[3, 3]: 1"]
+    assert counted[5:] == ["own", "[1]: 11"]
+    assert [each.split()[-3:] for each in lines.out.splitlines()[1:]] == [[n, "of", n] for n in ("2", "2", "3")]
+
+
+def test_a_result_has_the_type_of_the_function():
+    """Its sign, by the debugging information: in predicates, filters and values, with a cast and without."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", f"r:{path}:negative():int:$retval + 1:$retval < -1#sum",
+        "-C", f"r:{path}:negative():u8:1:(int)$retval == -3 || !$retval#cast",
+        "-C", f"r:{path}:negative():int:$retval:retval <= -3 && $tgid > 0#said",
+    )  # fmt: skip
+    traces = (f'r:{path}:negative ($retval < -3) "%d", $retval * 2', f"r:{path}:negative ((int)retval == -2)")
+    with Traced(path) as traced, running("argdist", *specs, "600") as tool, running("trace", *traces) as lines:
+        traced.tell("negative 4")
+        tool.stop()
+        lines.stop()
+    assert tool.out.splitlines()[1:] == [
+        "sum", "[-3]: 1", "[-2]: 1", "[-1]: 1", "cast", "[1]: 1", "said", "[-4]: 1", "[-3]: 1",
+    ]  # fmt: skip
+    assert [each.split()[3:] for each in lines.out.splitlines()[1:]] == [["negative"], ["negative", "-8"]]
+
+
 def test_names_of_argdist_and_what_a_return_gives_without_an_expression():
     """The process and the thread's name, in the filter too; a number without a sign where its type is said."""
     needs("attach:uprobe")
