@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, Action, ArgumentParser, RawDescriptionHelpFormatter
+from argparse import RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.arguments import Parser
+from pyebpf.cli.bcc_options import refuse_absent
 from pyebpf.cli.report import FAILED, describe, note
 from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
@@ -20,27 +21,6 @@ if TYPE_CHECKING:
     from pyebpf.target import KernelType
 
 WRONG_USAGE = 2
-_HEADERS = "the kernel's BTF has the types, leave it out"
-#: Options of bcc's tools that are not here, by their long names too, and what there is instead: docs/bcc.md lists them.
-ABSENT = {
-    "argdist": {("-I", "--include"): _HEADERS},
-    "trace": {
-        ("-a", "--address"): "stacks are printed without addresses",
-        ("-A", "--aggregate"): "pyebpf funccount and pyebpf argdist -C count events",
-        ("-b", "--buffer-pages"): "the buffer has a fixed size: a predicate leaves out events before they are in it",
-        ("-B", "--bin_cmp"): "STRCMP compares texts",
-        ("-c", "--cgroup-path"): 'write a predicate: (cgroup == cgroupid("/sys/fs/cgroup/PATH"))',
-        ("-I", "--include"): _HEADERS,
-        ("-s", "--sym_file_list"): "the files of each process are found without a list",
-    },
-}
-
-
-class _Absent(Action):
-    """An option that is refused, with what there is instead."""
-
-    def __call__(self, parser: ArgumentParser, *_: object) -> None:
-        parser.error(f"{'/'.join(self.option_strings)} is bcc's and not here: {self.const}")
 
 
 def declare(name: str, description: str) -> Parser:
@@ -54,8 +34,7 @@ def declare(name: str, description: str) -> Parser:
         "-v", "--verbose", action="store_true", help="print the script that is run, and the attachments"
     )
     parser.add_argument("--dump", action="store_true", help="print the bytecode, load nothing")
-    for names, instead in ABSENT[name].items():
-        parser.add_argument(*names, action=_Absent, nargs=0, const=instead, help=SUPPRESS)
+    refuse_absent(parser, name)
     return parser
 
 
