@@ -53,6 +53,8 @@ RESULT = ("$retval", "retval")
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
 )
+#: A part of an attach point that needs no quotes.
+_PLAIN = re.compile(r"[\w./*?+\[\]!-]+")
 #: What the entry of a function keeps for its return, in a probe and a line of its own.
 _KEPT = re.compile(r"\$(?:entry|latency)\b")
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
@@ -242,9 +244,15 @@ def is_pattern(probe: Probe) -> bool:
 def attach_point(probe: Probe) -> str:
     """Where the probe is attached, as bpftrace writes it."""
     of_kernel, of_file = _PROVIDERS[probe.kind]
-    if probe.kind == "t" or not probe.where:
-        return f"{of_kernel}:{probe.where}:{probe.name}" if probe.where else f"{of_kernel}:{probe.name}"
-    return f"{of_file}:{probe.where}:{probe.name}"
+    provider = of_kernel if probe.kind == "t" or not probe.where else of_file
+    names = [probe.where, *probe.name.split(":")] if probe.where else [probe.name]
+    return ":".join([provider, *(each if _PLAIN.fullmatch(each) else quoted(each) for each in names)])
+
+
+def quoted(text: str) -> str:
+    """A text as the language writes it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _typed(type_: str, value: str) -> str:
@@ -330,8 +338,7 @@ class TraceOptions:
         if self.but is not None:
             yield f"pid != {self.but}"
         if self.name:
-            quoted = self.name.replace("\\", "\\\\").replace('"', '\\"')
-            yield f'strcontains(comm, "{quoted}")'
+            yield f"strcontains(comm, {quoted(self.name)})"
 
 
 def _result(probe: Probe, expressions: Sequence[str], result: ResultType) -> str:
@@ -356,7 +363,7 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultTy
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
-        shown = "func" if is_pattern(spec.probe) else f'"{spec.probe.name}"'
+        shown = "func" if is_pattern(spec.probe) else quoted(spec.probe.name)
         body = f'printf("{row}{layout}\\n", {", ".join([before, shown, *given])});'
         if options.kernel_stack:
             body += ' printf("%s\\n", kstack);'

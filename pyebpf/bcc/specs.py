@@ -23,6 +23,7 @@ KINDS = {
     "u": "a USDT probe",
 }
 _USDT = "u:FILE:NAME() or u:FILE:PROVIDER:NAME()"
+_FORMAT = 'a format of trace stands in double quotes, its values behind it: "%d", arg1'
 _OPENING, _CLOSING = "([{", ")]}"
 _PARAMETER = re.compile(r"(?P<type>.*[\s*])(?P<name>\w+)\s*(?:\[\d*\])?", re.DOTALL)
 
@@ -88,6 +89,11 @@ def place_of(text: str, probe: Probe, word: str) -> int:
     return next((each for each in places if each > end), (places or [-1])[0])
 
 
+def _in_a_line(text: str) -> str:
+    """The text with blanks for what parts lines, and takes more than a column: places in it are the same."""
+    return re.sub(r"\s", " ", text)
+
+
 def marks(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
     """The characters outside of brackets and quotes with their places. Raises InvalidValue for what is left open."""
     opened: list[int] = []
@@ -139,12 +145,16 @@ def split(text: str, separator: str, start: int = 0) -> list[tuple[int, str]]:
     return [*parts, (begin, text[begin:])]
 
 
-def _named(text: str, position: int, kind: str, where: str, function: str) -> Probe:
-    """A probe with its signature, where it has one."""
+def _named(text: str, position: int, kind: str, where: str, function: str, hint: str = "") -> Probe:
+    """A probe with its signature, where it has one; the hint is told with a name that is none."""
     name, bracket, signature = function.partition("(")
     name = name.strip()
     if not name:
         raise refused(text, position, f"name {KINDS[kind]}")
+    blank = re.search(r"\s", name)
+    if blank is not None:
+        at = max(text.find(name, position), 0) + blank.end()
+        raise refused(text, at, f"{name!r} is no name of {KINDS[kind]}{hint}")
     if kind in "tu" and not where:
         raise refused(text, position, "name the tracepoint's category" if kind == "t" else "name the file of the probe")
     if not bracket:
@@ -162,6 +172,7 @@ def _named(text: str, position: int, kind: str, where: str, function: str) -> Pr
 
 def parse_distribution(text: str) -> Distribution:
     """Parse a specification of argdist. Raises InvalidValue, with the place."""
+    text = _in_a_line(text)
     body, label = text, ""
     for position, character in marks(text):
         if character == "#":
@@ -193,6 +204,7 @@ def parse_distribution(text: str) -> Distribution:
 
 def parse_trace(text: str) -> Trace:
     """Parse a specification of trace. Raises InvalidValue, with the place."""
+    text = _in_a_line(text)
     end, predicate_at, format_at = len(text), -1, -1
     blank = False
     for position, character in marks(text):
@@ -212,10 +224,16 @@ def parse_trace(text: str) -> Trace:
     else:
         kind, where, name = words[0] or "p", words[1], ":".join(words[2:])
     if kind not in KINDS:
+        if any(re.search(r"\s", word.partition("(")[0]) for word in words):
+            raise refused(text, 0, f"this is no probe; {_FORMAT}")
         raise refused(text, 0, f"{kind!r} is no kind of probe: it is p, r, t or u")
-    probe = _named(text, parts[-1][0], kind, where, name)
+    probe = _named(text, parts[-1][0], kind, where, name, f"; {_FORMAT}")
     stop = format_at if format_at >= 0 else len(text)
     predicate = text[predicate_at:stop].strip() if predicate_at >= 0 else ""
+    behind = [place for place, _ in marks(text[:stop], predicate_at)][1:] if predicate else []
+    if behind and re.match(r"\s*(?:%[A-Za-z]|['\w,])", text[behind[0] : stop]):
+        place = next(each for each in behind if not text[each].isspace())
+        raise refused(text, place, f"the predicate has ended before this; {_FORMAT}")
     if format_at < 0:
         return Trace(text, probe, predicate, "", ())
     (_, quoted), *rest = split(text, ",", format_at)

@@ -91,8 +91,9 @@ def act_on(
         script.take_bare_arguments()
         return dump(script) if given.dump else act(script)
     except PyebpfError as error:
-        from pyebpf.bcc.places import of_probe, of_specification
+        from pyebpf.bcc.places import of_probe, of_specification, told
 
         found = of_specification(error, specs) if isinstance(error, CompileError | VerifierError) else None
-        note(f"pyebpf {name}: {describe(found or of_probe(error, specs) or error)}")
+        found = found or of_probe(error, specs) or InvalidValue(told(error))
+        note(f"pyebpf {name}: {describe(found)}")
         return FAILED

@@ -30,6 +30,8 @@ COUNTED = {
     ),
     "p:c:write(int fd):int:fd#files": "uprobe:c:write { @spec0[((int)(((int)arg0)))] = count(); }",
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
+    "p:/a b/{}c:f$g()": 'uprobe:"/a b/{}c":"f$g" { @spec0 = count(); }',
+    "p:c:f(int a,\n  int b):int:a\n+\tb": "uprobe:c:f { @spec0[((int)(((int)arg0) + ((int)arg1)))] = count(); }",
     "p:c:free()": "uprobe:c:free { @spec0 = count(); }",
     "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int)(arg0))] = count(); }",
     "u:python3:python:gc__start():int:arg1": "usdt:python3:python:gc__start { @spec0[((int)(arg0))] = count(); }",
@@ -121,6 +123,7 @@ REFUSED = {
     "p::f():int:$nothing": ("$nothing is none of $retval", "$"),
     'p::f():int:STRCMP(1, "a")': ('write STRCMP("text", value)', "S"),
     'p::f():char*:"open': ("this quotation is not closed", '"'),
+    "p:c:f g:int:1": ("'f g' is no name of the entry of a function", "g"),
     "p::f():int:)": ("this ) closes nothing", ")"),
 }
 REFUSED_TRACES = {
@@ -128,6 +131,12 @@ REFUSED_TRACES = {
     'r:c:kill (retval != -1) "x"': ("write (int)retval != -1, or (long)retval != -1", "r"),
     'r:c:kill ($entry(arg2) > 0 && $retval == -1) "x"': ("write (int)$retval == -1", "$"),
     't:a:b ($retval < 0) "%d", args->ret': ("of a system call write args->ret", "$"),
+    "c:malloc %d bytes, arg1": ('a format of trace stands in double quotes, its values behind it: "%d", arg1', "%"),
+    "c:malloc size: %d, arg1": ("this is no probe; a format of trace stands in double quotes", "c"),
+    "c:malloc '%d', arg1": ("a format of trace stands in double quotes", "'"),
+    "c:malloc (arg1>3) %d bytes": ("the predicate has ended before this; a format of trace", "%"),
+    "c:malloc (arg1>3)  '%d', arg1": ("the predicate has ended before this; a format of trace", "'"),
+    "f\t%d": ("'f %d' is no name of the entry of a function", "%"),
     'f "%d"': ("no value is left for %d", '"'),
     'f "x", arg1': ("nothing prints this value", "a"),
     'f "%d",': ("an expression is missing here", ""),
@@ -267,5 +276,5 @@ def test_what_is_no_specification_is_refused_at_its_place(text):
         script_of(text)
     told, shown, caret = str(caught.value).split("\n")
     assert message in told
-    assert shown == f"    {text}"
+    assert shown == f"    {text}".replace("\t", " ")
     assert shown[len(caret) - 1 :][:1] == below
