@@ -9,7 +9,7 @@ _PATTERNS = "a pattern has *, ? and [...], as in a shell: 'vfs_*' for '^vfs_.*'"
 _CODE = "--dump prints the bytecode"
 _AT_THE_END = "stacks are printed once, at the end"
 #: By command: the names of each, and the answer. docs/bcc.md lists them.
-ABSENT = {
+ABSENT: dict[str, dict[tuple[str, ...], str]] = {
     "argdist": {("-I", "--include"): _HEADERS},
     "trace": {
         ("-a", "--address"): "stacks are printed without addresses",
