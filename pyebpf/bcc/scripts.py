@@ -351,11 +351,12 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultTy
     """A script for specifications of trace: a line for each event."""
     parts = list(_settings(options.strings))
     columns = list(options.columns())
-    heading = " ".join(f"%-{width}s" for _, width, _, _ in columns)
-    names = ", ".join(f'"{name}"' for name, _, _, _ in columns)
-    parts.append(f'BEGIN {{ printf("{heading} %-16s -\\n", {names}, "FUNC"); }}\n')
-    row = " ".join(layout for _, _, layout, _ in columns) + " %-16s " + ("\\x1f" if options.marks else "")
-    before = ", ".join(values for _, _, _, values in columns)
+    # Words that are always the same are part of the layout: as strings they might be longer than -z allows.
+    heading = " ".join(f"{name:<{width}}" for name, width, _, _ in columns)
+    parts.append(f'BEGIN {{ printf("{heading} {"FUNC":<16} -\\n"); }}\n')
+    row = " ".join(layout for _, _, layout, _ in columns)
+    mark = "\\x1f" if options.marks else ""
+    before = [values for _, _, _, values in columns]
     for number, spec in enumerate(specs):
         of_result = _result(spec.probe, [spec.predicate, *spec.expressions], result)
         expressions = Expressions(spec.text, spec.probe, number, of_result)
@@ -363,8 +364,11 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultTy
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
-        shown = "func" if is_pattern(spec.probe) else quoted(spec.probe.name)
-        body = f'printf("{row}{layout}\\n", {", ".join([before, shown, *given])});'
+        if is_pattern(spec.probe):
+            place, named = "%-16s", ["func"]
+        else:
+            place, named = quoted(f"{spec.probe.name:<16}")[1:-1].replace("%", "%%"), []
+        body = f'printf("{row} {place} {mark}{layout}\\n", {", ".join([*before, *named, *given])});'
         if options.kernel_stack:
             body += ' printf("%s\\n", kstack);'
         if options.user_stack:

@@ -47,7 +47,7 @@ def parser() -> Parser:
     made = declare("argdist", _DESCRIPTION)
     made.add_argument("-H", "--histogram", action="append", metavar="SPEC", help="draw a histogram of a value")
     made.add_argument("-C", "--count", action="append", metavar="SPEC", help="count how often each value occurs")
-    made.add_argument("-t", "--tid", type=int, metavar="TID", help="only this thread")
+    made.add_argument("-t", "--tid", type=positive, metavar="TID", help="only this thread")
     made.add_argument("-c", "--cumulative", action="store_true", help="do not begin anew in each interval")
     made.add_argument("-T", "--top", type=positive, default=0, metavar="N", help="only the N most frequent values")
     made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")

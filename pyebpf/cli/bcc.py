@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import RawDescriptionHelpFormatter
+from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.arguments import Parser
 from pyebpf.cli.bcc_options import refuse_absent
+from pyebpf.cli.parser import positive
 from pyebpf.cli.report import FAILED, describe, note
 from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
@@ -23,12 +24,27 @@ if TYPE_CHECKING:
 WRONG_USAGE = 2
 
 
+def _string_bytes(text: str) -> int:
+    """The most bytes of a text."""
+    from pyebpf.bpftrace.translate.settings import MAX_STRLEN
+
+    if (found := positive(text)) > MAX_STRLEN:
+        raise ArgumentTypeError(f"{found} bytes are too many: a text has {MAX_STRLEN} at most")
+    return found
+
+
 def declare(name: str, description: str) -> Parser:
     """A parser with the options of both."""
     parser = Parser(f"pyebpf {name}", description=description, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("-p", "--pid", type=int, metavar="PID", help="only this process")
+    parser.add_argument("-p", "--pid", type=positive, metavar="PID", help="only this process")
     parser.add_argument(
-        "-z", "-Z", "--string-size", type=int, dest="strings", metavar="BYTES", help="bytes of a text at most (64)"
+        "-z",
+        "-Z",
+        "--string-size",
+        type=_string_bytes,
+        dest="strings",
+        metavar="BYTES",
+        help="bytes of a text at most, with the NUL behind it (1024; before Linux 5.11 64)",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="print the script that is run, and the attachments"

@@ -65,36 +65,37 @@ COUNTED = {
         "delete(@entry0_0, (curtask, $depth)); delete(@entry0_1, (curtask, $depth)); } " + LEFT + " }"
     ),
 }
-ROW = 'printf("%-7d %-7d %-15s %-16s '
+ROW = 'printf("%-7d %-7d %-15s '
 #: Specifications of trace, by the probe of the script.
 TRACED = {
-    "do_sys_open": f'kprobe:do_sys_open {{ {ROW}\\n", pid, tid, comm, "do_sys_open"); }}',
+    "do_sys_open": f'kprobe:do_sys_open {{ {ROW}do_sys_open      \\n", pid, tid, comm); }}',
     'c:open (arg2 == 42) "%s %d", arg1, arg2': (
-        f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}%s %d\\n", pid, tid, comm, "open", str(arg0), arg1); }} }}'
+        f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}open             %s %d\\n", pid, tid, comm, '
+        "str(arg0), arg1); } }"
     ),
     'r::vfs_read (retval < 0) "err %d", retval': (
-        f'kretprobe:vfs_read {{ if ((retval < 0)) {{ {ROW}err %d\\n", pid, tid, comm, "vfs_read", retval); }} }}'
+        f'kretprobe:vfs_read {{ if ((retval < 0)) {{ {ROW}vfs_read         err %d\\n", pid, tid, comm, retval); }} }}'
     ),
     't:block:block_rq_complete "sectors=%d", args->nr_sector': (
-        f'tracepoint:block:block_rq_complete {{ {ROW}sectors=%d\\n", pid, tid, comm, "block_rq_complete", '
+        f'tracepoint:block:block_rq_complete {{ {ROW}block_rq_complete sectors=%d\\n", pid, tid, comm, '
         "args->nr_sector); }"
     ),
     'p::f(struct timespec *ts) "%lld ns 100%%", ts->tv_nsec': (
-        f'kprobe:f {{ {ROW}%lld ns 100%%\\n", pid, tid, comm, "f", ((struct timespec *)arg0)->tv_nsec); }}'
+        f'kprobe:f {{ {ROW}f                %lld ns 100%%\\n", pid, tid, comm, ((struct timespec *)arg0)->tv_nsec); }}'
     ),
     'u:pthread:pthread_create "%U %K", arg3, arg2': (
-        f'usdt:pthread:pthread_create {{ {ROW}%s %s\\n", pid, tid, comm, "pthread_create", usym(arg2), ksym(arg1)); }}'
+        f'usdt:pthread:pthread_create {{ {ROW}pthread_create   %s %s\\n", pid, tid, comm, usym(arg2), ksym(arg1)); }}'
     ),
     'u:pthread:libpthread:pthread_create (arg4 != 0) "%d", arg4': (
-        f'usdt:pthread:libpthread:pthread_create {{ if ((arg3 != 0)) {{ {ROW}%d\\n", pid, tid, comm, '
-        '"libpthread:pthread_create", arg3); } }'
+        f'usdt:pthread:libpthread:pthread_create {{ if ((arg3 != 0)) {{ {ROW}libpthread:pthread_create %d\\n", '
+        "pid, tid, comm, arg3); } }"
     ),
     'r:c:fopen (STRCMP("a b", $entry(arg1)))': (
         "uprobe:c:fopen { $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
         "@entry0_0[curtask, $depth] = arg0; }\n"
         "uretprobe:c:fopen { $depth = @depth0[curtask]; if (has_key(@entry0_0, (curtask, $depth))) { "
         'if (((str(@entry0_0[curtask, $depth]) == "a b"))) { '
-        f'{ROW}\\n", pid, tid, comm, "fopen"); }} delete(@entry0_0, (curtask, $depth)); }} {LEFT} }}'
+        f'{ROW}fopen            \\n", pid, tid, comm); }} delete(@entry0_0, (curtask, $depth)); }} {LEFT} }}'
     ),
 }  # fmt: skip
 #: What is refused: the message, and what the caret is under.
@@ -186,7 +187,7 @@ def test_a_word_means_the_same_everywhere(word, around):
     given, meant = around.replace("{}", word), around.replace("{}", WORDS[word]).replace("$tgid", "pid")
     trace = trace_script([parse_trace(f'r:c:f ({given}) "%d", {given}')], TraceOptions())
     assert f"if (({meant}))" in trace
-    assert f'"f", {meant});' in trace
+    assert f"comm, {meant});" in trace
     counted = distribution_script([("count", parse_distribution(f"r:c:f():u64:0+{given}:{given}"))])
     assert f"if (({meant}))" in counted
     assert f"@spec0[((u64)(0+{meant}))]" in counted
@@ -209,7 +210,7 @@ def test_a_result_has_the_type_that_is_said(type_, word):
     assert "if ((((int)retval) < 0)) { @spec0[((u64)(((int)retval)+1))]" in script
     script = trace_script([parse_trace(f'r:c:f ({word} < 0) "%d", {word}')], TraceOptions(), lambda _: "int")
     assert "if ((((int)retval) < 0))" in script
-    assert '"f", ((int)retval));' in script
+    assert "comm, ((int)retval));" in script
 
 
 def test_the_type_of_a_result_is_asked_for_where_it_is_used():
@@ -247,15 +248,20 @@ def test_several_and_options():
     options = TraceOptions(pid=7, tid=8, time=True, cpu=True, kernel_stack=True, user_stack=True, most=3, strings=200)
     script = trace_script([parse_trace("f")], options)
     assert probes(script) == (
-        'kprobe:f { if (pid == 7 && tid == 8) { printf("%-8s %-3d %-7d %-7d %-15s %-16s \\n", '
-        'strftime("%H:%M:%S", nsecs), cpu, pid, tid, comm, "f"); printf("%s\\n", kstack); printf("%s\\n", ustack); '
+        'kprobe:f { if (pid == 7 && tid == 8) { printf("%-8s %-3d %-7d %-7d %-15s f                \\n", '
+        'strftime("%H:%M:%S", nsecs), cpu, pid, tid, comm); printf("%s\\n", kstack); printf("%s\\n", ustack); '
         "@events++; if (@events == 3) { exit(); } } }"
     )
+    heading = "TIME     CPU PID     TID     COMM            FUNC             -"
+    assert f'BEGIN {{ printf("{heading}\\n"); }}' in script
+    pattern = trace_script([parse_trace("c:f* (1)"), parse_trace("c:a%d")], TraceOptions())
+    assert '%-16s \\n", pid, tid, comm, func);' in pattern
+    assert 'uprobe:c:"a%d" { printf("%-7d %-7d %-15s a%%d              \\n", pid, tid, comm); }' in pattern
     assert "max_strlen = 200" in script
     options = TraceOptions(uid=9, name='a"\\', but=10, since=True, marks=True)
     assert probes(trace_script([parse_trace("f")], options)) == (
-        r'kprobe:f { if (uid == 9 && pid != 10 && strcontains(comm, "a\"\\")) { printf("%4d.%06d %-7d %-7d %-15s %-16s '
-        r'\x1f\n", elapsed / 1000000000, elapsed % 1000000000 / 1000, pid, tid, comm, "f"); } }'
+        r'kprobe:f { if (uid == 9 && pid != 10 && strcontains(comm, "a\"\\")) { printf("%4d.%06d %-7d %-7d %-15s '
+        r'f                \x1f\n", elapsed / 1000000000, elapsed % 1000000000 / 1000, pid, tid, comm); } }'
     )
     unix = trace_script([parse_trace("f")], TraceOptions(since=True, unix=True))
     assert 'strftime("%s.%f", nsecs), pid' in unix

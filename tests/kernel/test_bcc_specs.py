@@ -7,6 +7,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from pyebpf.bcc.specs import Probe
+from pyebpf.cli.bcc import result_types
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs, needs_functions
 from tests.support.system_calls import NO_PROCESS, getpgid, getppid
@@ -190,6 +192,36 @@ def test_what_it_does_itself_is_left_out():
         without.stop()
     assert f"by {without.process.pid}" not in without.out
     assert f"by {tool.process.pid}\n" in tool.out
+
+
+def test_texts_are_as_long_as_is_asked_for(tmp_path):
+    """With -z, shorter than what stands in the line by itself, and longer than a kernel's texts were before."""
+    path = f"{tmp_path}/{100 * 'a'}"
+    spec = 't:syscalls:sys_enter_openat ((args->flags & 0x400) != 0) "%s", args->filename'
+    counted = "t:syscalls:sys_enter_openat():char*:args->filename:(args->flags & 0x400) != 0"
+    with (
+        running("trace", *MINE, "-z", "8", "-T", "-t", "-C", spec) as tool,
+        running("argdist", *MINE, "-z", "8", "-C", counted, "600") as table,
+        running("trace", *MINE, "-z", "400", spec) as long,
+    ):
+        with suppress(OSError):
+            os.open(path, os.O_APPEND)
+        for each in (tool, table, long):
+            each.stop()
+    assert tool.out.splitlines()[1].split()[-2:] == ["sys_enter_openat", f"{path[:7]}.."]
+    assert table.out.splitlines()[-1] == f"[{path[:7]}..]: 1"
+    assert long.out.splitlines()[1].split()[-1] == path
+
+
+def test_the_types_of_what_functions_return():
+    """Of the kernel by BTF, with the sign; nothing of what nobody knows."""
+    result = result_types(None)
+    assert result(Probe("r", "", "vfs_fsync")) == "int32"
+    assert result(Probe("r", "", "no_such_function")) == ""
+    assert result(Probe("r", "", "fget")) == ""  # an address
+    assert result(Probe("r", "/no/such/file", "f")) == ""
+    assert result(Probe("r", binary("pie"), "negative")) == "int32"
+    assert result(Probe("r", binary("pie"), "deep")) == "int64"
 
 
 def test_a_function_of_the_kernel(tmp_path):
