@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _ARGUMENT = re.compile(r"arg(\d)")
+_UNSAFE = "allow it by --unsafe, or Script(unsafe=True)"
 _LIMIT = re.compile(r"narrow it, or allow more with max_probes=\d+ \(--max-probes\)")
 #: In an error about a name that nothing explains; behind it the reason why it is no argument, either.
 _NO_NAME = " is no builtin, and no constant of the kernel's"
@@ -61,7 +62,8 @@ def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
     # What stands before the probe's body, and what the script itself adds, is none of the author's.
     word = _own_word(before.partition("{")[2], spec)
     if word is None:
-        return 0
+        start = spec.text.find(spec.probe.name) + len(spec.probe.name)
+        return max(spec.text.find(marked, start) if marked.strip() else 0, 0)
     start = place_of(spec.text, spec.probe, word) + len(word)
     found = spec.text.find(marked, start) if marked.strip() else -1
     return found if found >= 0 else start - 1
@@ -89,6 +91,7 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
 
 def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     """The message; of a name that is unknown, the parameters that are like it."""
+    message = message.replace(_UNSAFE, "a script may, by pyebpf -e with --unsafe")
     message = message.replace("write arg0, arg1 and so on", "write arg1, arg2 and so on")  # as bcc counts them
     _, unknown, reason = message.partition(_NO_NAME)
     if not unknown:

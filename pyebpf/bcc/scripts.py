@@ -51,12 +51,16 @@ CURRENT = {
 }
 RESULT = ("$retval", "retval")
 _TOKEN = re.compile(
-    r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
+    r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|//|/\*|\s+|.', re.DOTALL
 )
+#: Parts of the other language that a specification has not.
+_NOT_TAKEN = {"@": "a map", "//": "a comment", "/*": "a comment", ";": "a statement"}
+#: Conversions of printf that the other language has not.
+_NO_CONVERSIONS = "aAeEfFgGn"
 #: A part of an attach point that needs no quotes.
 _PLAIN = re.compile(r"[\w./*?+\[\]!-]+")
 #: What the entry of a function keeps for its return, in a probe and a line of its own.
-_KEPT = re.compile(r"\$(?:entry|latency)\b")
+_KEPT = frozenset({"$entry", "$latency"})
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
 _QUOTED = r'"(?:\\.|[^"\\])*"'
 #: Comparisons that ask for the sign of a result without a cast.
@@ -124,6 +128,8 @@ class Expressions:
             elif word.startswith("$"):
                 names = ", ".join(["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
                 raise self._refused(word, f"{word} is none of {names}")
+            elif word in _NOT_TAKEN:
+                raise self._refused(word, f"{word} begins {_NOT_TAKEN[word]}, which no specification has: leave it out")
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
                 found.append(self._name(word, at_entry=at_entry))
             else:
@@ -137,6 +143,8 @@ class Expressions:
 
     def _called(self, word: str, inner: str, *, at_entry: bool) -> str:
         """What stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
+        if word != "STRCMP" and [bool(value.strip()) for _, value in split(inner, ",")] != [True]:
+            raise self._refused(word, f"{word} takes one value: {word}(x)")
         if word == "$entry":
             return self._kept(word, self.translated(inner, at_entry=True), at_entry=at_entry)
         if word == "STRCMP":
@@ -159,8 +167,10 @@ class Expressions:
     def _name(self, name: str, *, at_entry: bool) -> str:
         """A bare name: a parameter, an argument by its number, or what the other language knows by it."""
         probe = self._probe
-        argument = re.fullmatch(r"arg([1-9])", name)
+        argument = re.fullmatch(r"arg(\d+)", name)
         if argument is not None:
+            if argument[1] not in "123456789":
+                raise self._refused(name, f"{name} is no argument: they are counted from 1, arg1 to arg9")
             self._is_there(name, at_entry=at_entry)
             return f"arg{int(argument[1]) - 1}"
         for position, parameter in enumerate(probe.parameters or ()):
@@ -170,6 +180,8 @@ class Expressions:
         return self._returned(name, at_entry=at_entry) if name in RESULT else name
 
     def _is_there(self, name: str, *, at_entry: bool) -> None:
+        if self._probe.kind == "t":
+            raise self._refused(name, f"{name} is for functions: write args->FIELD, the tracepoint's own field")
         if self._probe.kind == "r" and not at_entry:
             raise self._refused(name, f"{name} is gone when the function returns: $entry({name})")
 
@@ -245,7 +257,8 @@ def attach_point(probe: Probe) -> str:
     """Where the probe is attached, as bpftrace writes it."""
     of_kernel, of_file = _PROVIDERS[probe.kind]
     provider = of_kernel if probe.kind == "t" or not probe.where else of_file
-    names = [probe.where, *probe.name.split(":")] if probe.where else [probe.name]
+    names = [probe.where] if probe.where else []
+    names += probe.name.split(":") if probe.kind == "u" else [probe.name]
     return ":".join([provider, *(each if _PLAIN.fullmatch(each) else quoted(each) for each in names)])
 
 
@@ -388,6 +401,8 @@ def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
         letter = found["letter"]
         if letter == "%":
             return "%%"
+        if letter in _NO_CONVERSIONS:
+            raise refused(spec.text, max(spec.text.find(found[0]), 0), f"{found[0]} is none here: %d, %x, %s are")
         if len(given) >= len(values):
             raise refused(spec.text, max(spec.text.find('"'), 0), f"no value is left for {found[0]}")
         value = expressions.translated(values[len(given)])
@@ -412,7 +427,8 @@ def spec_of_line(specs: Sequence[Distribution | Trace], number: int) -> Distribu
     for spec in specs:
         condition = spec.filter if isinstance(spec, Distribution) else spec.predicate
         begin += isinstance(spec, Trace) and spec is specs[0]
-        end = begin + 1 + bool(spec.probe.kind == "r" and _KEPT.search(" ".join([condition, *spec.expressions])))
+        words = _TOKEN.findall(" ".join([condition, *spec.expressions]))
+        end = begin + 1 + (spec.probe.kind == "r" and not _KEPT.isdisjoint(words))
         if begin <= number < end:
             return spec
         begin = end

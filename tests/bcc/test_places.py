@@ -74,6 +74,8 @@ UNPARSED = [
     ('t:a:b "%d", args->dfd +', "a value is expected here", "d +"),
     ('r:a:f (retval ? 3) "%d", $latency', "`:` is expected", ') "%d'),
     ('t:a:b "%d", ? 3', "a value is expected here", "? 3"),
+    ('t:a:b (1 ? 2) "%d", 3', "`:` is expected", ') "%d'),
+    ("t:a:b \"%d\", 'a'", "there are no single quotes", "'a"),
 ]
 
 
@@ -97,7 +99,7 @@ def test_an_error_is_told_at_the_authors_word(text: str, words: str, message: st
 @pytest.mark.parametrize(("text", "told", "place"), UNPARSED)
 def test_an_error_about_an_operator_is_told_behind_the_word_before_it(text: str, told: str, place: str) -> None:
     """Nothing of the script is shown, which is not the author's; of several specifications that of the line."""
-    others = [parse_trace('t:a:b "%d", args->other'), parse_trace('a:f "%d", arg2')]
+    others = [parse_trace('r:a:b (STRCMP("$entry", $retval)) "%d", $pid'), parse_trace('a:f "%d", arg2')]
     specs = [others[0], parse_trace(text), others[1]]
     with pytest.raises(CompileError) as caught:
         parse(trace_script(specs, TraceOptions()), "<trace>")

@@ -32,6 +32,10 @@ COUNTED = {
     "p:c:fopen(const char *name):char*:name": "uprobe:c:fopen { @spec0[str((arg0))] = count(); }",
     "p:/a b/{}c:f$g()": 'uprobe:"/a b/{}c":"f$g" { @spec0 = count(); }',
     "p:c:f(int a,\n  int b):int:a\n+\tb": "uprobe:c:f { @spec0[((int)(((int)arg0) + ((int)arg1)))] = count(); }",
+    "p:c:f(void):int:1": "uprobe:c:f { @spec0[((int)(1))] = count(); }",
+    "p:c:f(int a, int (*b)(int, int), char c[8], ...):int:a:b != 0 && c": (
+        "uprobe:c:f { if (((arg1) != 0 && ((char)arg2))) { @spec0[((int)(((int)arg0)))] = count(); } }"
+    ),
     "p:c:free()": "uprobe:c:free { @spec0 = count(); }",
     "u:python3:gc__start():int:arg1": "usdt:python3:gc__start { @spec0[((int)(arg0))] = count(); }",
     "u:python3:python:gc__start():int:arg1": "usdt:python3:python:gc__start { @spec0[((int)(arg0))] = count(); }",
@@ -69,6 +73,7 @@ ROW = 'printf("%-7d %-7d %-15s '
 #: Specifications of trace, by the probe of the script.
 TRACED = {
     "do_sys_open": f'kprobe:do_sys_open {{ {ROW}do_sys_open      \\n", pid, tid, comm); }}',
+    "p:c:a::b": f'uprobe:c:"a::b" {{ {ROW}a::b             \\n", pid, tid, comm); }}',
     'c:open (arg2 == 42) "%s %d", arg1, arg2': (
         f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}open             %s %d\\n", pid, tid, comm, '
         "str(arg0), arg1); } }"
@@ -106,7 +111,7 @@ REFUSED = {
     "p::f():int,int:1": ("2 types, and 1 expressions", "i"),
     "p::f():int:": ("a type or an expression is empty", "i"),
     "p::f():int:1:": ("this filter is empty", ""),
-    "p::f(int):int:1": ("a parameter is a type and a name, and 'int' is not", "f"),
+    "p::f(int):int:1": ("a parameter is a type and a name, and 'int' is not", "i"),
     "p::():int:1": ("name the entry of a function", "("),
     "t::f():int:1": ("name the tracepoint's category", "f"),
     "r::f(int a):int:a": ("a is gone when the function returns: $entry(a)", "a"),
@@ -124,6 +129,21 @@ REFUSED = {
     "p::f():int:$nothing": ("$nothing is none of $retval", "$"),
     'p::f():int:STRCMP(1, "a")': ('write STRCMP("text", value)', "S"),
     'p::f():char*:"open': ("this quotation is not closed", '"'),
+    "p:c:f():int:1:1:1": ("nothing stands behind the filter", ":"),
+    "p:c:f(a):int:1": ("a parameter is a type and a name, and 'a' is not", "a"),
+    "p:c:f():int:arg0": ("arg0 is no argument: they are counted from 1, arg1 to arg9", "a"),
+    "p:c:f():int:arg10": ("arg10 is no argument", "a"),
+    "t:a:b():int:arg1": ("arg1 is for functions: write args->FIELD", "a"),
+    "t:a:b(int c):int:c": ("c is for functions: write args->FIELD", "c"),
+    "p:c:f():int:@x": ("@ begins a map, which no specification has", "@"),
+    "p:c:f():int:1 // 2": ("// begins a comment", "/"),
+    "p:c:f():int:1:1 /* 2": ("/* begins a comment", "/"),
+    "p:c:f():int:1; 2": ("; begins a statement", ";"),
+    "p:c:f():int:$1": ("$ is none of $retval", "$"),
+    "p:c:f():int:$$": ("$ is none of $retval", "$"),
+    "r:c:f():int:$entry()": ("$entry takes one value: $entry(x)", "$"),
+    "r:c:f():int:$entry(a, b)": ("$entry takes one value: $entry(x)", "$"),
+    "p:c:f():int:ntohs()": ("ntohs takes one value: ntohs(x)", "n"),
     "p:c:f g:int:1": ("'f g' is no name of the entry of a function", "g"),
     "p::f():int:)": ("this ) closes nothing", ")"),
 }
@@ -138,6 +158,9 @@ REFUSED_TRACES = {
     "c:malloc (arg1>3) %d bytes": ("the predicate has ended before this; a format of trace", "%"),
     "c:malloc (arg1>3)  '%d', arg1": ("the predicate has ended before this; a format of trace", "'"),
     "f\t%d": ("'f %d' is no name of the entry of a function", "%"),
+    "f ()": ("this predicate is empty", "("),
+    "u:a:b:c:d": ("a USDT probe is written u:FILE:NAME() or u:FILE:PROVIDER:NAME()", "d"),
+    'f "%d %f", arg1, arg2': ("%f is none here", "%"),
     'f "%d"': ("no value is left for %d", '"'),
     'f "x", arg1': ("nothing prints this value", "a"),
     'f "%d",': ("an expression is missing here", ""),
