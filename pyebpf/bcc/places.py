@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import CURRENT, spec_of_line
-from pyebpf.bcc.specs import refused
+from pyebpf.bcc.specs import place_of, refused
 from pyebpf.errors import closest
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _ARGUMENT = re.compile(r"arg(\d)")
+_UNSAFE = "allow it by --unsafe, or Script(unsafe=True)"
+_LIMIT = re.compile(r"narrow it, or allow more with max_probes=\d+ \(--max-probes\)")
 #: In an error about a name that nothing explains; behind it the reason why it is no argument, either.
 _NO_NAME = " is no builtin, and no constant of the kernel's"
 
@@ -33,13 +35,19 @@ def of_specification(error: CompileError | VerifierError, specs: Sequence[Distri
         return None
     word = _own_word(marked, spec)
     if word is not None:
-        return refused(spec.text, _position(spec.text, word), _message(error.message, word, spec))
+        return refused(spec.text, place_of(spec.text, spec.probe, word), _message(error.message, word, spec))
     return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
+
+
+def told(error: PyebpfError) -> str:
+    """The message of an error about a probe, without the words of decorators, which these commands have not."""
+    message = getattr(error, "of_tool", "") or str(error)
+    return _LIMIT.sub("narrow it", message)
 
 
 def of_probe(error: PyebpfError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
     """The error with a caret below the name or the file that it is about; None if no specification has that."""
-    message = str(error)
+    message = told(error)
     for part in ("name", "where"):
         for spec in specs:
             word = re.compile(rf"(?<!\w){re.escape(getattr(spec.probe, part))}(?!\w)")
@@ -54,8 +62,9 @@ def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
     # What stands before the probe's body, and what the script itself adds, is none of the author's.
     word = _own_word(before.partition("{")[2], spec)
     if word is None:
-        return 0
-    start = _position(spec.text, word) + len(word)
+        start = spec.text.find(spec.probe.name) + len(spec.probe.name)
+        return max(spec.text.find(marked, start) if marked.strip() else 0, 0)
+    start = place_of(spec.text, spec.probe, word) + len(word)
     found = spec.text.find(marked, start) if marked.strip() else -1
     return found if found >= 0 else start - 1
 
@@ -63,7 +72,7 @@ def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
 def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
     """The last word of what an error is about that the specification has, too: a member stands behind its struct."""
     call = _CALL.match(marked)
-    if call is not None and _position(spec.text, call[1]) >= 0:
+    if call is not None and place_of(spec.text, spec.probe, call[1]) >= 0:
         return call[1]
     words: list[str] = _WORD.findall(marked)
     for word in reversed(words):
@@ -74,21 +83,15 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
                 name: str = parameters[int(number[1])].name
                 return name
             word = f"arg{int(number[1]) + 1}"  # noqa: PLW2901 - as bcc counts them
-        for own in (word, *(name for name, current in CURRENT.items() if current == word)):
-            if _position(spec.text, own) >= 0:
+        for own in (word, *(name for name, current in [*CURRENT.items(), ("$retval", "retval")] if current == word)):
+            if place_of(spec.text, spec.probe, own) >= 0:
                 return own
     return None
 
 
-def _position(text: str, word: str) -> int:
-    """The place of a word behind the signature, or in it; -1 if there is none."""
-    places = [each.start() for each in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
-    behind = [each for each in places if each > text.find(")")]
-    return (behind or places or [-1])[0]
-
-
 def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     """The message; of a name that is unknown, the parameters that are like it."""
+    message = message.replace(_UNSAFE, "a script may, by pyebpf -e with --unsafe")
     message = message.replace("write arg0, arg1 and so on", "write arg1, arg2 and so on")  # as bcc counts them
     _, unknown, reason = message.partition(_NO_NAME)
     if not unknown:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.specs import Distribution, Trace, refused
+from pyebpf.bcc.specs import Distribution, Trace, place_of, refused, split
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypeAlias
 
     from pyebpf.bcc.specs import Probe
+    from pyebpf.errors import InvalidValue
+
+    #: The type of what a function returns, as a script casts to it; "" where nothing tells it.
+    ResultType: TypeAlias = Callable[[Probe], str]
 
 #: Attach points by kind: of the kernel, of a file.
 _PROVIDERS = {"p": ("kprobe", "uprobe"), "r": ("kretprobe", "uretprobe"), "t": ("tracepoint", ""), "u": ("", "usdt")}
@@ -29,7 +34,6 @@ _SWAPPED = {
 
 #: What bcc calls current values, by what bpftrace does. trace's `$pid` is the thread's, argdist's `$PID` the process's.
 CURRENT = {
-    "$retval": "retval",
     "$uid": "uid",
     "$gid": "gid",
     "$pid": "tid",
@@ -45,14 +49,24 @@ CURRENT = {
     "$task": "curtask",
     "NULL": "0",
 }
+RESULT = ("$retval", "retval")
 _TOKEN = re.compile(
-    r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|\s+|.', re.DOTALL
+    r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|//|/\*|\s+|.', re.DOTALL
 )
+#: Parts of the other language that a specification has not.
+_NOT_TAKEN = {"@": "a map", "//": "a comment", "/*": "a comment", ";": "a statement"}
+#: Conversions of printf that the other language has not.
+_NO_CONVERSIONS = "aAeEfFgGn"
+#: A part of an attach point that needs no quotes.
+_PLAIN = re.compile(r"[\w./*?+\[\]!-]+")
 #: What the entry of a function keeps for its return, in a probe and a line of its own.
-_KEPT = re.compile(r"\$(?:entry|latency)\b")
+_KEPT = frozenset({"$entry", "$latency"})
 _CHARACTER_TYPES = frozenset({"char*", "const char*", "char *", "const char *"})
-#: What never holds of a function of a file: what it returns is 64 bits without a sign, whatever its type.
-_NEGATIVE = re.compile(r"(?<![\w)])\$?retval\s*(?:<\s*0\b|(?:<=|==|<)\s*-\s*\w+)")
+_QUOTED = r'"(?:\\.|[^"\\])*"'
+#: Comparisons that ask for the sign of a result without a cast.
+_SIGNED = re.compile(
+    rf"{_QUOTED}|(?P<signed>(?<![\w$)])\$?retval\s*(?:(?:<|>=)\s*0\b|(?:[<>]=?|[!=]=)\s*-\s*\w+))", re.DOTALL
+)
 #: printf's letters by trace's: %K and %U are names of functions.
 _SYMBOLS = {"K": "ksym", "U": "usym"}
 _CONVERSION = re.compile(r"%(?P<flags>[-+ #0]*\d*(?:\.\d+)?)(?P<length>hh|h|ll|l|z|j|t)?(?P<letter>[A-Za-z%])")
@@ -69,7 +83,7 @@ class Entry:
 class Expressions:
     """Expressions of one specification, translated; `entries` are those that its entry keeps.
 
-    `result` is the type of what the function returns, if the specification says so.
+    `result` is the type of what the function returns, as C has it, "" where nothing tells it.
     """
 
     def __init__(self, text: str, probe: Probe, number: int, result: str = "") -> None:
@@ -81,11 +95,14 @@ class Expressions:
 
     def condition(self, expression: str) -> str:
         """A filter or a predicate, translated."""
-        found = _NEGATIVE.search(expression)
-        if found and self._probe.where and not self._result:
-            words = f"{found[0]} never holds: what a function of a file returns has no sign here, write (int){found[0]}"
-            raise refused(self._text, max(self._text.find(found[0]), 0), words)
-        return self.translated(re.sub(r"\$retval\b", f"{cast(self._result)}$retval", expression))
+        found = next((each["signed"] for each in _SIGNED.finditer(expression) if each["signed"]), None)
+        if found is not None and self._probe.kind == "r" and self._probe.where and not self._result:
+            raise self._refused(
+                found,
+                f"{found}: nothing tells the type of what {self._probe.name} returns, and as 64 bits an int is never "
+                f"negative: write (int){found}, or (long){found} if it returns 64 bits",
+            )
+        return self.translated(expression)
 
     def translated(self, expression: str, *, at_entry: bool = False) -> str:
         """An expression of bcc's as one of bpftrace's."""
@@ -96,25 +113,23 @@ class Expressions:
             before = next((each for each in reversed(words[:position]) if not each.isspace()), "")
             if word in ("@user", "@kernel"):
                 pass
-            elif word in ("$entry", "STRCMP"):
+            elif word in ("$entry", "STRCMP") or word in _SWAPPED:
                 end = self._bracket(words, position + 1)
-                inner = "".join(words[position + 1 : end]).strip()[1:-1]
-                found.append(self._entry(inner) if word == "$entry" else self._strcmp(inner, at_entry=at_entry))
-                position = end
-                continue
-            elif word in _SWAPPED:
-                end = self._bracket(words, position + 1)
-                inner = "".join(words[position + 1 : end]).strip()
-                found.append(f"bswap(({_SWAPPED[word]}){self.translated(inner, at_entry=at_entry)})")
+                inner = "".join(words[position + 1 : end]).strip()[1:-1].strip()
+                found.append(self._called(word, inner, at_entry=at_entry))
                 position = end
                 continue
             elif word == "$latency":
-                found.append(f"(nsecs - {self._kept('nsecs')})")
+                found.append(f"(nsecs - {self._kept(word, 'nsecs', at_entry=at_entry)})")
             elif word in CURRENT:
                 found.append(CURRENT[word])
+            elif word == "$retval":
+                found.append(self._returned(word, at_entry=at_entry))
             elif word.startswith("$"):
-                names = ", ".join([*(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
-                raise refused(self._text, max(self._text.find(word), 0), f"{word} is none of {names}")
+                names = ", ".join(["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
+                raise self._refused(word, f"{word} is none of {names}")
+            elif word in _NOT_TAKEN:
+                raise self._refused(word, f"{word} begins {_NOT_TAKEN[word]}, which no specification has: leave it out")
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
                 found.append(self._name(word, at_entry=at_entry))
             else:
@@ -122,72 +137,110 @@ class Expressions:
             position += 1
         return "".join(found)
 
+    def _refused(self, word: str, message: str) -> InvalidValue:
+        """An error with a caret below a word of the specification."""
+        return refused(self._text, max(place_of(self._text, self._probe, word), 0), message)
+
+    def _called(self, word: str, inner: str, *, at_entry: bool) -> str:
+        """What stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
+        if word != "STRCMP" and [bool(value.strip()) for _, value in split(inner, ",")] != [True]:
+            raise self._refused(word, f"{word} takes one value: {word}(x)")
+        if word == "$entry":
+            return self._kept(word, self.translated(inner, at_entry=True), at_entry=at_entry)
+        if word == "STRCMP":
+            return self._strcmp(inner, at_entry=at_entry)
+        return f"bswap(({_SWAPPED[word]})({self.translated(inner, at_entry=at_entry)}))"
+
     def _bracket(self, words: Sequence[str], position: int) -> int:
         """The place behind the bracket that closes the one that comes next."""
         depth = 0
         for index in range(position, len(words)):
             depth += (words[index] == "(") - (words[index] == ")")
             if depth == 0 and not words[index].isspace():
-                return index + 1 if words[index] == ")" else self._no_bracket()
-        return self._no_bracket()
-
-    def _no_bracket(self) -> int:
-        words = '$entry, STRCMP and ntohs take values in parentheses: $entry(size), STRCMP("a", path)'
-        raise refused(self._text, 0, words)
+                if words[index] == ")":
+                    return index + 1
+                break
+        word = words[position - 1]
+        value = '"a", path' if word == "STRCMP" else "x"
+        raise self._refused(word, f"{word} takes a value in parentheses: {word}({value})")
 
     def _name(self, name: str, *, at_entry: bool) -> str:
         """A bare name: a parameter, an argument by its number, or what the other language knows by it."""
         probe = self._probe
-        argument = re.fullmatch(r"arg([1-9])", name)
+        argument = re.fullmatch(r"arg(\d+)", name)
         if argument is not None:
+            if argument[1] not in "123456789":
+                raise self._refused(name, f"{name} is no argument: they are counted from 1, arg1 to arg9")
             self._is_there(name, at_entry=at_entry)
             return f"arg{int(argument[1]) - 1}"
         for position, parameter in enumerate(probe.parameters or ()):
             if parameter.name == name:
                 self._is_there(name, at_entry=at_entry)
                 return f"({cast(parameter.type)}arg{position})"
-        return name
+        return self._returned(name, at_entry=at_entry) if name in RESULT else name
 
     def _is_there(self, name: str, *, at_entry: bool) -> None:
+        if self._probe.kind == "t":
+            raise self._refused(name, f"{name} is for functions: write args->FIELD, the tracepoint's own field")
         if self._probe.kind == "r" and not at_entry:
-            raise refused(
-                self._text, max(self._text.find(name), 0), f"{name} is gone when the function returns: $entry({name})"
-            )
+            raise self._refused(name, f"{name} is gone when the function returns: $entry({name})")
+
+    def _returned(self, word: str, *, at_entry: bool) -> str:
+        """What the function returns, of its type where that is known."""
+        probe = self._probe
+        if probe.kind == "t":
+            raise self._refused(word, f"{word} is for the return of a function; of a system call write args->ret")
+        if probe.kind == "u":
+            raise self._refused(word, f"{word} is for the return of a function: r:FILE:FUNCTION")
+        if probe.kind != "r":
+            raise self._refused(word, f"{word} is not known at the entry: write r:{probe.where}:{probe.name}")
+        if at_entry:
+            raise self._refused("$entry", f"{word} is not known at the entry: $entry(x) is for parameters")
+        type_ = cast(self._result)
+        return f"({type_}retval)" if type_ else "retval"
 
     def _strcmp(self, inner: str, *, at_entry: bool) -> str:
-        text, comma, value = inner.partition(",")
-        if not comma or not text.strip().startswith('"'):
-            raise refused(self._text, max(self._text.find("STRCMP"), 0), 'write STRCMP("text", value)')
-        return f"(str({self.translated(value.strip(), at_entry=at_entry)}) == {text.strip()})"
+        (_, text), *values = split(inner, ",")
+        if len(values) != 1 or not re.fullmatch(_QUOTED, text.strip(), re.DOTALL):
+            raise self._refused("STRCMP", 'write STRCMP("text", value)')
+        return f"(str({self.translated(values[0][1].strip(), at_entry=at_entry)}) == {text.strip()})"
 
-    def _entry(self, inner: str) -> str:
-        return self._kept(self.translated(inner.strip(), at_entry=True))
-
-    def _kept(self, expression: str) -> str:
-        if self._probe.kind != "r":
-            raise refused(self._text, 0, "$latency and $entry(x) are for the return of a function: r:FILE:FUNCTION")
+    def _kept(self, word: str, expression: str, *, at_entry: bool) -> str:
+        """What the entry keeps for the return, of the call that returns."""
+        if self._probe.kind != "r" or at_entry:
+            place = "the return of a function" if at_entry else "the return of a function: r:FILE:FUNCTION"
+            raise self._refused(word, f"$latency and $entry(x) are for {place}")
         kept = next((each for each in self.entries if each.expression == expression), None)
         if kept is None:
             kept = Entry(f"@entry{self._number}_{len(self.entries)}", expression)
             self.entries.append(kept)
-        return f"{kept.map}[tid]"
+        return f"{kept.map}[curtask, $depth]"
 
     def wrapped(self, body: str, condition: str) -> str:
-        """The probes of the specification: `body` where the condition holds."""
+        """The probes of the specification: `body` where the condition holds.
+
+        A function may call itself: what is kept is found by the task, and by how many calls it is in.
+        """
         place = attach_point(self._probe)
         if not self.entries:
             return f"{place} {{ {guarded(condition, body)} }}\n"
-        kept = " ".join(f"{each.map}[tid] = {each.expression};" for each in self.entries)
-        gone = " ".join(f"delete({each.map}, tid);" for each in self.entries)
-        begun = " && ".join(f"has_key({each.map}, tid)" for each in self.entries)
+        depth, call = f"@depth{self._number}", "(curtask, $depth)"
+        kept = " ".join(f"{each.map}[curtask, $depth] = {each.expression};" for each in self.entries)
+        gone = " ".join(f"delete({each.map}, {call});" for each in self.entries)
+        begun = " && ".join(f"has_key({each.map}, {call})" for each in self.entries)
         entry = place.replace("ret", "", 1)
-        return f"{entry} {{ {kept} }}\n{place} {{ if ({begun}) {{ {guarded(condition, body)} {gone} }} }}\n"
+        left = f"if ($depth > 1) {{ {depth}[curtask] = $depth - 1; }} else {{ delete({depth}, curtask); }}"
+        return (
+            f"{entry} {{ $depth = {depth}[curtask] + 1; {depth}[curtask] = $depth; {kept} }}\n"
+            f"{place} {{ $depth = {depth}[curtask]; "
+            f"if ({begun}) {{ {guarded(condition, body)} {gone} }} if ($depth > 0) {{ {left} }} }}\n"
+        )
 
 
 def cast(type_: str) -> str:
-    """The cast for a C type; "" for addresses of characters, and of nothing known, which are numbers."""
+    """The cast for a C type; "" for none, and for addresses of characters, and of nothing known, which are numbers."""
     words = [word for word in type_.replace("*", " * ").split() if word not in ("const", "volatile", "__user")]
-    return "" if words in (["char", "*"], ["void", "*"]) else f"({' '.join(words)})"
+    return "" if words in ([], ["char", "*"], ["void", "*"]) else f"({' '.join(words)})"
 
 
 def guarded(condition: str, body: str) -> str:
@@ -195,12 +248,24 @@ def guarded(condition: str, body: str) -> str:
     return f"if ({condition}) {{ {body} }}" if condition else body
 
 
+def is_pattern(probe: Probe) -> bool:
+    """Whether the name stands for several functions."""
+    return probe.kind in ("p", "r") and any(each in probe.name for each in "*?[")
+
+
 def attach_point(probe: Probe) -> str:
     """Where the probe is attached, as bpftrace writes it."""
     of_kernel, of_file = _PROVIDERS[probe.kind]
-    if probe.kind == "t" or not probe.where:
-        return f"{of_kernel}:{probe.where}:{probe.name}" if probe.where else f"{of_kernel}:{probe.name}"
-    return f"{of_file}:{probe.where}:{probe.name}"
+    provider = of_kernel if probe.kind == "t" or not probe.where else of_file
+    names = [probe.where] if probe.where else []
+    names += probe.name.split(":") if probe.kind == "u" else [probe.name]
+    return ":".join([provider, *(each if _PLAIN.fullmatch(each) else quoted(each) for each in names)])
+
+
+def quoted(text: str) -> str:
+    """A text as the language writes it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _typed(type_: str, value: str) -> str:
@@ -217,17 +282,19 @@ def distribution_script(
     pid: int | None = None,
     tid: int | None = None,
     strings: int | None = None,
+    result: ResultType = lambda _: "",
 ) -> str:
     """A script for specifications of argdist, each with "hist" or "count": the maps are `@spec0`, `@spec1`, …."""
     parts = list(_settings(strings))
     for number, (function, spec) in enumerate(specs):
-        of_result = (type_ for type_, each in zip(spec.types, spec.expressions, strict=True) if each == "$retval")
-        expressions = Expressions(spec.text, spec.probe, number, next(of_result, ""))
+        said = (type_ for type_, each in zip(spec.types, spec.expressions, strict=True) if each in RESULT)
+        of_result = next(said, "") or _result(spec.probe, [*spec.expressions, spec.filter], result)
+        expressions = Expressions(spec.text, spec.probe, number, of_result)
         conditions = [f"{name} == {value}" for name, value in (("pid", pid), ("tid", tid)) if value is not None]
         if spec.filter:
             conditions.append(f"({expressions.condition(spec.filter)})")
         values = [
-            _typed(type_, expressions.translated(each))
+            _typed(type_, "retval" if each in RESULT and spec.probe.kind == "r" else expressions.translated(each))
             for type_, each in zip(spec.types, spec.expressions, strict=True)
         ]
         if function == "hist":
@@ -284,28 +351,37 @@ class TraceOptions:
         if self.but is not None:
             yield f"pid != {self.but}"
         if self.name:
-            quoted = self.name.replace("\\", "\\\\").replace('"', '\\"')
-            yield f'strcontains(comm, "{quoted}")'
+            yield f"strcontains(comm, {quoted(self.name)})"
 
 
-def trace_script(specs: Sequence[Trace], options: TraceOptions) -> str:
+def _result(probe: Probe, expressions: Sequence[str], result: ResultType) -> str:
+    """The type of what the function returns, if an expression uses that."""
+    uses = probe.kind == "r" and any("retval" in each for each in expressions)
+    return result(probe) if uses and not is_pattern(probe) else ""
+
+
+def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultType = lambda _: "") -> str:
     """A script for specifications of trace: a line for each event."""
     parts = list(_settings(options.strings))
     columns = list(options.columns())
-    heading = " ".join(f"%-{width}s" for _, width, _, _ in columns)
-    names = ", ".join(f'"{name}"' for name, _, _, _ in columns)
-    parts.append(f'BEGIN {{ printf("{heading} %-16s -\\n", {names}, "FUNC"); }}\n')
-    row = " ".join(layout for _, _, layout, _ in columns) + " %-16s " + ("\\x1f" if options.marks else "")
-    before = ", ".join(values for _, _, _, values in columns)
+    # Words that are always the same are part of the layout: as strings they might be longer than -z allows.
+    heading = " ".join(f"{name:<{width}}" for name, width, _, _ in columns)
+    parts.append(f'BEGIN {{ printf("{heading} {"FUNC":<16} -\\n"); }}\n')
+    row = " ".join(layout for _, _, layout, _ in columns)
+    mark = "\\x1f" if options.marks else ""
+    before = [values for _, _, _, values in columns]
     for number, spec in enumerate(specs):
-        expressions = Expressions(spec.text, spec.probe, number)
+        of_result = _result(spec.probe, [spec.predicate, *spec.expressions], result)
+        expressions = Expressions(spec.text, spec.probe, number, of_result)
         conditions = list(options.conditions())
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
         layout, given = _format(spec, expressions)
-        is_pattern = spec.probe.kind in ("p", "r") and any(each in spec.probe.name for each in "*?[")
-        shown = "func" if is_pattern else f'"{spec.probe.name}"'
-        body = f'printf("{row}{layout}\\n", {", ".join([before, shown, *given])});'
+        if is_pattern(spec.probe):
+            place, named = "%-16s", ["func"]
+        else:
+            place, named = quoted(f"{spec.probe.name:<16}")[1:-1].replace("%", "%%"), []
+        body = f'printf("{row} {place} {mark}{layout}\\n", {", ".join([*before, *named, *given])});'
         if options.kernel_stack:
             body += ' printf("%s\\n", kstack);'
         if options.user_stack:
@@ -325,6 +401,8 @@ def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
         letter = found["letter"]
         if letter == "%":
             return "%%"
+        if letter in _NO_CONVERSIONS:
+            raise refused(spec.text, max(spec.text.find(found[0]), 0), f"{found[0]} is none here: %d, %x, %s are")
         if len(given) >= len(values):
             raise refused(spec.text, max(spec.text.find('"'), 0), f"no value is left for {found[0]}")
         value = expressions.translated(values[len(given)])
@@ -349,7 +427,8 @@ def spec_of_line(specs: Sequence[Distribution | Trace], number: int) -> Distribu
     for spec in specs:
         condition = spec.filter if isinstance(spec, Distribution) else spec.predicate
         begin += isinstance(spec, Trace) and spec is specs[0]
-        end = begin + 1 + bool(spec.probe.kind == "r" and _KEPT.search(" ".join([condition, *spec.expressions])))
+        words = _TOKEN.findall(" ".join([condition, *spec.expressions]))
+        end = begin + 1 + (spec.probe.kind == "r" and not _KEPT.isdisjoint(words))
         if begin <= number < end:
             return spec
         begin = end

@@ -23,7 +23,9 @@ KINDS = {
     "u": "a USDT probe",
 }
 _USDT = "u:FILE:NAME() or u:FILE:PROVIDER:NAME()"
+_FORMAT = 'a format of trace stands in double quotes, its values behind it: "%d", arg1'
 _OPENING, _CLOSING = "([{", ")]}"
+_FUNCTION_POINTER = re.compile(r".*\(\s*\*\s*(?P<name>\w+)\s*\)\s*\(.*\)", re.DOTALL)
 _PARAMETER = re.compile(r"(?P<type>.*[\s*])(?P<name>\w+)\s*(?:\[\d*\])?", re.DOTALL)
 
 
@@ -79,6 +81,20 @@ def refused(text: str, position: int, message: str) -> InvalidValue:
     return InvalidValue(f"{message}\n    {text}\n    {' ' * position}^")
 
 
+def place_of(text: str, probe: Probe, word: str) -> int:
+    """The place of a word behind the signature, or in it; -1 if there is none."""
+    before, behind = r"(?<![\w$])" if re.match(r"\w", word) else "", r"(?!\w)" if re.search(r"\w$", word) else ""
+    places = [each.start() for each in re.finditer(before + re.escape(word) + behind, text)]
+    signature = text.find(f"{probe.name.rpartition(':')[2]}(")
+    end = text.find(")", signature) if signature >= 0 else -1
+    return next((each for each in places if each > end), (places or [-1])[0])
+
+
+def _in_a_line(text: str) -> str:
+    """The text with blanks for what parts lines, and takes more than a column: places in it are the same."""
+    return re.sub(r"\s", " ", text)
+
+
 def marks(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
     """The characters outside of brackets and quotes with their places. Raises InvalidValue for what is left open."""
     opened: list[int] = []
@@ -130,22 +146,34 @@ def split(text: str, separator: str, start: int = 0) -> list[tuple[int, str]]:
     return [*parts, (begin, text[begin:])]
 
 
-def _named(text: str, position: int, kind: str, where: str, function: str) -> Probe:
-    """A probe with its signature, where it has one."""
+def _named(text: str, position: int, kind: str, where: str, function: str, hint: str = "") -> Probe:
+    """A probe with its signature, where it has one; the hint is told with a name that is none."""
     name, bracket, signature = function.partition("(")
     name = name.strip()
     if not name:
         raise refused(text, position, f"name {KINDS[kind]}")
+    blank = re.search(r"\s", name)
+    if blank is not None:
+        at = max(text.find(name, position), 0) + blank.end()
+        raise refused(text, at, f"{name!r} is no name of {KINDS[kind]}{hint}")
+    if kind == "u" and name.count(":") > 1:
+        raise refused(text, position, f"a USDT probe is written {_USDT}")
     if kind in "tu" and not where:
         raise refused(text, position, "name the tracepoint's category" if kind == "t" else "name the file of the probe")
     if not bracket:
         return Probe(kind, where, name)
     given = [part.strip() for _, part in split(signature.rstrip().removesuffix(")"), ",")]
+    if len(given) > 1 and given[-1] == "...":
+        given.pop()
     parameters = []
-    for each in given if given != [""] else []:
+    for each in given if given not in ([""], ["void"]) else []:
+        if (function_pointer := _FUNCTION_POINTER.fullmatch(each)) is not None:
+            parameters.append(Parameter("void *", function_pointer["name"]))
+            continue
         found = _PARAMETER.fullmatch(each)
         if found is None:
-            raise refused(text, position, f"a parameter is a type and a name, and {each!r} is not")
+            at = text.find(each, position + len(name)) if each else position
+            raise refused(text, at, f"a parameter is a type and a name, and {each!r} is not")
         parameters.append(Parameter(found["type"].strip(), found["name"]))
     # `f()` says nothing of the parameters: bcc's users write it so.
     return Probe(kind, where, name, tuple(parameters) or None)
@@ -153,6 +181,7 @@ def _named(text: str, position: int, kind: str, where: str, function: str) -> Pr
 
 def parse_distribution(text: str) -> Distribution:
     """Parse a specification of argdist. Raises InvalidValue, with the place."""
+    text = _in_a_line(text)
     body, label = text, ""
     for position, character in marks(text):
         if character == "#":
@@ -176,7 +205,9 @@ def parse_distribution(text: str) -> Distribution:
         raise refused(text, parts[3][0], f"{len(types)} types, and {len(expressions)} expressions")
     if "" in types or "" in expressions:
         raise refused(text, parts[3][0], "a type or an expression is empty")
-    filter_ = ":".join(part for _, part in parts[5:]).strip()
+    if len(parts) > 6:
+        raise refused(text, parts[6][0] - 1, "nothing stands behind the filter: a label begins with #")
+    filter_ = parts[5][1].strip() if len(parts) > 5 else ""
     if len(parts) > 5 and not filter_:
         raise refused(text, parts[5][0], "this filter is empty")
     return Distribution(text, probe, types, expressions, filter_, label)
@@ -184,6 +215,7 @@ def parse_distribution(text: str) -> Distribution:
 
 def parse_trace(text: str) -> Trace:
     """Parse a specification of trace. Raises InvalidValue, with the place."""
+    text = _in_a_line(text)
     end, predicate_at, format_at = len(text), -1, -1
     blank = False
     for position, character in marks(text):
@@ -203,10 +235,18 @@ def parse_trace(text: str) -> Trace:
     else:
         kind, where, name = words[0] or "p", words[1], ":".join(words[2:])
     if kind not in KINDS:
+        if any(re.search(r"\s", word.partition("(")[0]) for word in words):
+            raise refused(text, 0, f"this is no probe; {_FORMAT}")
         raise refused(text, 0, f"{kind!r} is no kind of probe: it is p, r, t or u")
-    probe = _named(text, parts[-1][0], kind, where, name)
+    probe = _named(text, parts[-1][0], kind, where, name, f"; {_FORMAT}")
     stop = format_at if format_at >= 0 else len(text)
     predicate = text[predicate_at:stop].strip() if predicate_at >= 0 else ""
+    if re.fullmatch(r"\(\s*\)", predicate):
+        raise refused(text, predicate_at, "this predicate is empty: leave it out, or write (arg1 > 0)")
+    behind = [place for place, _ in marks(text[:stop], predicate_at)][1:] if predicate else []
+    if behind and re.match(r"\s*(?:%[A-Za-z]|['\w,])", text[behind[0] : stop]):
+        place = next(each for each in behind if not text[each].isspace())
+        raise refused(text, place, f"the predicate has ended before this; {_FORMAT}")
     if format_at < 0:
         return Trace(text, probe, predicate, "", ())
     (_, quoted), *rest = split(text, ",", format_at)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import distribution_script
 from pyebpf.bcc.specs import parse_distribution
-from pyebpf.cli.bcc import act_on, declare
+from pyebpf.cli.bcc import act_on, declare, result_types
 from pyebpf.cli.intervals import intervals
 from pyebpf.cli.parser import positive, seconds
 from pyebpf.cli.report import UsageError, note
@@ -47,7 +47,7 @@ def parser() -> Parser:
     made = declare("argdist", _DESCRIPTION)
     made.add_argument("-H", "--histogram", action="append", metavar="SPEC", help="draw a histogram of a value")
     made.add_argument("-C", "--count", action="append", metavar="SPEC", help="count how often each value occurs")
-    made.add_argument("-t", "--tid", type=int, metavar="TID", help="only this thread")
+    made.add_argument("-t", "--tid", type=positive, metavar="TID", help="only this thread")
     made.add_argument("-c", "--cumulative", action="store_true", help="do not begin anew in each interval")
     made.add_argument("-T", "--top", type=positive, default=0, metavar="N", help="only the N most frequent values")
     made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
@@ -74,7 +74,8 @@ def run_argdist(arguments: list[str]) -> int:
         specs.extend(parse_distribution(text) for _, text in wanted)
         functions = [function for function, _ in wanted]
         each = list(zip(functions, specs, strict=True))
-        return distribution_script(each, pid=given.pid, tid=given.tid, strings=given.strings)
+        types = result_types(given.pid)
+        return distribution_script(each, pid=given.pid, tid=given.tid, strings=given.strings, result=types)
 
     return act_on("argdist", given, specs, write, lambda script: _print(script, specs, given))
 

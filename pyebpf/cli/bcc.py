@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, Action, ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentTypeError, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING
 
 from pyebpf.cli.arguments import Parser
+from pyebpf.cli.bcc_options import refuse_absent
+from pyebpf.cli.parser import positive
 from pyebpf.cli.report import FAILED, describe, note
 from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
 
@@ -13,47 +15,69 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
 
-    from pyebpf.bcc.specs import Distribution, Trace
+    from pyebpf.bcc.scripts import ResultType
+    from pyebpf.bcc.specs import Distribution, Probe, Trace
+    from pyebpf.elf.dwarf.types import DebugType
     from pyebpf.script import Script
+    from pyebpf.target import KernelType
 
 WRONG_USAGE = 2
-_HEADERS = "the kernel's BTF has the types, leave it out"
-#: Options of bcc's tools that are not here, by their long names too, and what there is instead: docs/bcc.md lists them.
-ABSENT = {
-    "argdist": {("-I", "--include"): _HEADERS},
-    "trace": {
-        ("-a", "--address"): "stacks are printed without addresses",
-        ("-A", "--aggregate"): "pyebpf funccount and pyebpf argdist -C count events",
-        ("-b", "--buffer-pages"): "the buffer has a fixed size: a predicate leaves out events before they are in it",
-        ("-B", "--bin_cmp"): "STRCMP compares texts",
-        ("-c", "--cgroup-path"): 'write a predicate: (cgroup == cgroupid("/sys/fs/cgroup/PATH"))',
-        ("-I", "--include"): _HEADERS,
-        ("-s", "--sym_file_list"): "the files of each process are found without a list",
-    },
-}
 
 
-class _Absent(Action):
-    """An option that is refused, with what there is instead."""
+def _string_bytes(text: str) -> int:
+    """The most bytes of a text."""
+    from pyebpf.bpftrace.translate.settings import MAX_STRLEN
 
-    def __call__(self, parser: ArgumentParser, *_: object) -> None:
-        parser.error(f"{'/'.join(self.option_strings)} is bcc's and not here: {self.const}")
+    if (found := positive(text)) > MAX_STRLEN:
+        raise ArgumentTypeError(f"{found} bytes are too many: a text has {MAX_STRLEN} at most")
+    return found
 
 
 def declare(name: str, description: str) -> Parser:
     """A parser with the options of both."""
     parser = Parser(f"pyebpf {name}", description=description, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("-p", "--pid", type=int, metavar="PID", help="only this process")
+    parser.add_argument("-p", "--pid", type=positive, metavar="PID", help="only this process")
     parser.add_argument(
-        "-z", "-Z", "--string-size", type=int, dest="strings", metavar="BYTES", help="bytes of a text at most (64)"
+        "-z",
+        "-Z",
+        "--string-size",
+        type=_string_bytes,
+        dest="strings",
+        metavar="BYTES",
+        help="bytes of a text at most, with the NUL behind it (1024; before Linux 5.11 64)",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="print the script that is run, and the attachments"
     )
     parser.add_argument("--dump", action="store_true", help="print the bytecode, load nothing")
-    for names, instead in ABSENT[name].items():
-        parser.add_argument(*names, action=_Absent, nargs=0, const=instead, help=SUPPRESS)
+    refuse_absent(parser, name)
     return parser
+
+
+def result_types(pid: int | None) -> ResultType:
+    """The types of what functions return: of a file by its debugging information, of the kernel by BTF."""
+
+    def result(probe: Probe) -> str:
+        from pyebpf.runtime.loaded import Loaded
+        from pyebpf.script_files import ProgramFiles
+
+        found: DebugType | KernelType
+        try:
+            if probe.where:
+                signature = ProgramFiles().function(probe.where, [probe.name], -1 if pid is None else pid).signature
+                if signature is None:
+                    return ""
+                found = signature.result
+            else:
+                with Loaded() as loaded:
+                    found = loaded.target().function(probe.name).returns
+        except PyebpfError:
+            return ""  # what is wrong with the function is told when the script is compiled
+        if found.kind not in ("int", "enum") or found.size not in (1, 2, 4, 8):
+            return ""
+        return f"{'' if found.signed else 'u'}int{8 * found.size}"
+
+    return result
 
 
 def act_on(
@@ -83,8 +107,9 @@ def act_on(
         script.take_bare_arguments()
         return dump(script) if given.dump else act(script)
     except PyebpfError as error:
-        from pyebpf.bcc.places import of_probe, of_specification
+        from pyebpf.bcc.places import of_probe, of_specification, told
 
         found = of_specification(error, specs) if isinstance(error, CompileError | VerifierError) else None
-        note(f"pyebpf {name}: {describe(found or of_probe(error, specs) or error)}")
+        found = found or of_probe(error, specs) or InvalidValue(told(error))
+        note(f"pyebpf {name}: {describe(found)}")
         return FAILED

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyebpf.cli.arguments import Parser
+from pyebpf.cli.bcc_options import SINGLE, refuse_absent
 from pyebpf.cli.report import UsageError
 from pyebpf.dataclass import MISSING, dataclass, fields
 from pyebpf.errors import InvalidValue
@@ -64,11 +65,13 @@ class _Parser(Parser):
     """A parser that lays out its description when somebody asks for help, and then finds out what the help says."""
 
     late: tuple[tuple[argparse.Action, Callable[[], str]], ...] = ()
-    #: What is said behind an error.
+    #: What is said behind an error, and behind one about an argument too many.
     hint = ""
+    single = ""
 
     def error(self, message: str) -> NoReturn:
-        super().error(message + self.hint)
+        _, is_unknown, words = message.partition("unrecognized arguments: ")
+        super().error(message + (self.single if is_unknown and not words.startswith("-") else self.hint))
 
     def format_help(self) -> str:
         from textwrap import fill
@@ -237,6 +240,7 @@ def _add_common(parser: _Parser, tool: AnyTool, taken: set[str]) -> None:
         add(group, "-C", "--noclear", "clear", action="store_const", const=False, help="do not clear the screen")
         add(group, "-r", "--rows", "rows", type=positive, metavar="ROWS", help="rows of text at most (default: 20)")
     if any(isinstance(each, SummaryTool) for each in tools):
+        add(group, "-i", "--interval", "every", type=seconds, metavar="SECONDS", help="the interval, as bcc has it")
         default = "every second" if isinstance(tool, SummaryTool) and tool.screen else "one, at the end"
         only = "" if isinstance(tool, SummaryTool) else f" with {' or '.join(_summary_flags(tool))}"
         parser.add_argument(
@@ -381,6 +385,9 @@ def build_parser(tool: AnyTool) -> _Parser:
             _add_option(parser, item)
             taken.update(item.metadata["spec"].flags)
     _add_common(parser, tool, taken)
+    if program(tool) == f"pyebpf {tool.name}":  # and no file of that name
+        refuse_absent(parser, tool.name)
+        parser.single = SINGLE.get(tool.name, "")
     return parser
 
 
@@ -411,6 +418,10 @@ def parse(tool: AnyTool, arguments: Sequence[str]) -> tuple[Any, Common]:
         if "duration" in given:
             raise UsageError(parser.prog, "give the seconds once: by themselves or with --duration")
         given["duration"] = given.pop("seconds")
+    if "every" in given:
+        if "interval" in given:
+            raise UsageError(parser.prog, "give the interval once: by itself or with --interval")
+        given["interval"] = given.pop("every")
     if given.get("record") is None and ("record_size" in given or given.get("overwrite")):
         raise UsageError(parser.prog, "--record-size and --overwrite are about the file of --record FILE")
     if given.get("record") is not None and isinstance(tool, StackTool):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
 from pyebpf.bcc.messages import Messages
 from pyebpf.bcc.scripts import TraceOptions, trace_script
 from pyebpf.bcc.specs import parse_trace
-from pyebpf.cli.bcc import act_on, declare
-from pyebpf.cli.parser import positive
+from pyebpf.cli.bcc import act_on, declare, result_types
+from pyebpf.cli.parser import integer, positive
 
 if TYPE_CHECKING:
     from pyebpf.bcc.specs import Trace
@@ -33,11 +34,18 @@ examples:
 """
 
 
+def _user(text: str) -> int:
+    """The number of a user."""
+    if not 0 <= (found := integer(text)) < 1 << 32:
+        raise ArgumentTypeError(f"{found} is no number of a user: it has 32 bits, and no sign")
+    return found
+
+
 def parser() -> Parser:
     """Declare the options."""
     made = declare("trace", _DESCRIPTION)
-    made.add_argument("-L", "--tid", type=int, metavar="TID", help="only this thread")
-    made.add_argument("--uid", type=int, metavar="UID", help="only this user")
+    made.add_argument("-L", "--tid", type=positive, metavar="TID", help="only this thread")
+    made.add_argument("--uid", type=_user, metavar="UID", help="only this user")
     made.add_argument("-n", "--name", default="", help="only threads whose name contains this")
     made.add_argument(
         "-f", "--msg-filter", dest="message", metavar="TEXT", help="only events whose message contains this"
@@ -80,7 +88,7 @@ def run_trace(arguments: list[str]) -> int:
 
     def write() -> str:
         specs.extend(map(parse_trace, given.specs))
-        return trace_script(specs, options)
+        return trace_script(specs, options, result_types(given.pid))
 
     return act_on(
         "trace",

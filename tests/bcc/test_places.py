@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.bcc.places import of_probe, of_specification
+from pyebpf.bcc.places import of_probe, of_specification, told
 from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
 from pyebpf.bpftrace.parser import parse
-from pyebpf.errors import CompileError, Location, NotFound, VerifierError
+from pyebpf.errors import CompileError, InvalidValue, Location, NotFound, NotSupported, VerifierError
 
 UNKNOWN = "is no builtin, and no constant of the kernel's"
 MACRO = "; macros of C headers are not in BTF: write the number"
@@ -74,6 +74,8 @@ UNPARSED = [
     ('t:a:b "%d", args->dfd +', "a value is expected here", "d +"),
     ('r:a:f (retval ? 3) "%d", $latency', "`:` is expected", ') "%d'),
     ('t:a:b "%d", ? 3', "a value is expected here", "? 3"),
+    ('t:a:b (1 ? 2) "%d", 3', "`:` is expected", ') "%d'),
+    ("t:a:b \"%d\", 'a'", "there are no single quotes", "'a"),
 ]
 
 
@@ -97,7 +99,7 @@ def test_an_error_is_told_at_the_authors_word(text: str, words: str, message: st
 @pytest.mark.parametrize(("text", "told", "place"), UNPARSED)
 def test_an_error_about_an_operator_is_told_behind_the_word_before_it(text: str, told: str, place: str) -> None:
     """Nothing of the script is shown, which is not the author's; of several specifications that of the line."""
-    others = [parse_trace('t:a:b "%d", args->other'), parse_trace('a:f "%d", arg2')]
+    others = [parse_trace('r:a:b (STRCMP("$entry", $retval)) "%d", $pid'), parse_trace('a:f "%d", arg2')]
     specs = [others[0], parse_trace(text), others[1]]
     with pytest.raises(CompileError) as caught:
         parse(trace_script(specs, TraceOptions()), "<trace>")
@@ -128,6 +130,18 @@ def test_an_error_about_a_probe_is_told_at_its_name(message: str, place: str) ->
     spec = next(each for each in specs if place in each.text)
     assert str(of_probe(NotFound(message), specs)) == f"{message}\n    {spec.text}\n    {' ' * spec.text.index(place)}^"
     assert of_probe(NotFound("the verifier refuses all of it"), specs) is None
+
+
+def test_an_error_about_a_probe_has_no_words_of_decorators() -> None:
+    """Nor options that these commands have not."""
+    spec = parse_trace("p:c:m*")
+    error = NotSupported("@uprobe('c', 'm*') on uprobe_m: no candidate works here: no uprobes")
+    error.of_tool = "c, m* cannot be traced: no uprobes"
+    assert str(of_probe(error, [spec])) == "c, m* cannot be traced: no uprobes\n    p:c:m*\n        ^"
+    many = InvalidValue(
+        "m* matches 2000 functions of c, more than 1000: narrow it, or allow more with max_probes=2000 (--max-probes)"
+    )
+    assert told(many) == "m* matches 2000 functions of c, more than 1000: narrow it"
 
 
 def test_what_the_verifier_refuses_is_told_at_the_authors_word() -> None:

@@ -1,18 +1,31 @@
-"""Options of bcc's argdist and trace: each is taken, or refused with what there is instead."""
+"""Options of bcc's commands that take specifications and patterns: each is taken, or refused with what is instead."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 
 from pyebpf.cli import argdist, trace
-from pyebpf.cli.bcc import ABSENT
+from pyebpf.cli.bcc_options import ABSENT
+from pyebpf.cli.parser import build_parser, parse
 from pyebpf.cli.report import UsageError
+from pyebpf.programs import funccount, funclatency, funcslower, stackcount
 from tests.support.python import ROOT
 
-PARSERS = {"argdist": argdist.parser, "trace": trace.parser}
+TOOLS = {each.TOOL.name: each.TOOL for each in (funccount, funclatency, funcslower, stackcount)}
+PARSERS = {
+    "argdist": argdist.parser,
+    "trace": trace.parser,
+    **{name: partial(build_parser, tool) for name, tool in TOOLS.items()},
+}
 #: The options in the synopses of bcc's manual pages and in its commands' --help.
 OF_BCC = {
     "argdist": "-h -p -t -z -i -d -n -v -c -T -H -C -I",
+    "funccount": "-h -p -i -d -T -r -c -D",
+    "stackcount": "-h -p -c -i -D -T -r -s -P -K -U -v -d -f --debug",
+    "funclatency": "-h -p -i -d -T -u -m -F -r -l -v",
+    "funcslower": "-h -f -p -U -K -m -u -a -T -t -v --time",
     "trace": "-h -b -p -L --uid -v -z -Z -S -M -t -u -T -C -c -n -f -B -s -K -U -a -I -A",
 }
 REFUSED = [(command, names) for command, each in ABSENT.items() for names in each]
@@ -45,3 +58,23 @@ def test_the_page_lists_the_options_that_are_refused() -> None:
         for command, each in ABSENT.items()
         for names, instead in each.items()
     ]
+
+
+@pytest.mark.parametrize("name", ["funccount", "funclatency"])
+def test_an_interval_is_an_option_too(name: str) -> None:
+    """With its letter behind others, as in bcc's examples; given twice it is refused, and so is no time."""
+    for arguments in (["-Ti", "5", "vfs_read"], ["vfs_read", "--interval=5", "-T"], ["-T", "vfs_read", "5"]):
+        _, common = parse(TOOLS[name], arguments)
+        assert (common.interval, common.timestamps) == (5.0, True)
+    with pytest.raises(UsageError, match="give the interval once: by itself or with --interval"):
+        parse(TOOLS[name], ["-i", "5", "vfs_read", "5"])
+    with pytest.raises(UsageError, match="argument -i/--interval: '0' is not a time above 0"):
+        parse(TOOLS[name], ["-i", "0", "vfs_read"])
+
+
+def test_a_second_function_is_told_apart() -> None:
+    """From what is no argument: bcc's funcslower takes several."""
+    with pytest.raises(UsageError, match="unrecognized arguments: c:free; it takes one pattern, such as"):
+        parse(TOOLS["funcslower"], ["c:malloc", "c:free"])
+    with pytest.raises(UsageError, match=r"^unrecognized arguments: -x$"):
+        parse(TOOLS["funcslower"], ["c:malloc", "-x"])

@@ -7,6 +7,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from pyebpf.bcc.specs import Probe
+from pyebpf.cli.bcc import result_types
 from tests.support.command import pyebpf, running
 from tests.support.needs import needs, needs_functions
 from tests.support.system_calls import NO_PROCESS, getpgid, getppid
@@ -72,6 +74,46 @@ def test_arguments_and_results_of_a_function_of_a_file():
         "arguments", "[4, 0]: 1", "[1, 1]: 2", "[2, 0]: 2", "[3, 1]: 2",
         "results", "[-4]: 1", "[-3]: 2", "[-2]: 2",
     ]  # fmt: skip
+
+
+def test_a_function_that_calls_itself():
+    """Each call has what its own entry kept, for the time too."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", f"r:{path}:deep(long n):long,long:$entry(n),$retval#calls",
+        "-C", f"r:{path}:deep(long n):int:$entry(n) == $retval:$latency > 0 && $retval >= 0#own",
+    )  # fmt: skip
+    line = f'r:{path}:deep ($entry(arg1) > 1 && $latency > 0) "%d of %d", $retval, $entry(arg1)'
+    with Traced(path) as traced, running("argdist", *specs, "600") as tool, running("trace", line) as lines:
+        traced.tell("deep 3")
+        traced.tell("deep 1")
+        tool.stop()
+        lines.stop()
+    counted = tool.out.splitlines()[1:]
+    assert sorted(counted[1:5]) == ["[0, 0]: 4", "[1, 1]: 4", "[2, 2]: 2", "[3, 3]: 1"]
+    assert counted[5:] == ["own", "[1]: 11"]
+    assert [each.split()[-3:] for each in lines.out.splitlines()[1:]] == [[n, "of", n] for n in ("2", "2", "3")]
+
+
+def test_a_result_has_the_type_of_the_function():
+    """Its sign, by the debugging information: in predicates, filters and values, with a cast and without."""
+    needs("attach:uprobe")
+    path = binary("pie")
+    specs = (
+        "-C", f"r:{path}:negative():int:$retval + 1:$retval < -1#sum",
+        "-C", f"r:{path}:negative():u8:1:(int)$retval == -3 || !$retval#cast",
+        "-C", f"r:{path}:negative():int:$retval:retval <= -3 && $tgid > 0#said",
+    )  # fmt: skip
+    traces = (f'r:{path}:negative ($retval < -3) "%d", $retval * 2', f"r:{path}:negative ((int)retval == -2)")
+    with Traced(path) as traced, running("argdist", *specs, "600") as tool, running("trace", *traces) as lines:
+        traced.tell("negative 4")
+        tool.stop()
+        lines.stop()
+    assert tool.out.splitlines()[1:] == [
+        "sum", "[-3]: 1", "[-2]: 1", "[-1]: 1", "cast", "[1]: 1", "said", "[-4]: 1", "[-3]: 1",
+    ]  # fmt: skip
+    assert [each.split()[3:] for each in lines.out.splitlines()[1:]] == [["negative"], ["negative", "-8"]]
 
 
 def test_names_of_argdist_and_what_a_return_gives_without_an_expression():
@@ -150,6 +192,36 @@ def test_what_it_does_itself_is_left_out():
         without.stop()
     assert f"by {without.process.pid}" not in without.out
     assert f"by {tool.process.pid}\n" in tool.out
+
+
+def test_texts_are_as_long_as_is_asked_for(tmp_path):
+    """With -z, shorter than what stands in the line by itself, and longer than a kernel's texts were before."""
+    path = f"{tmp_path}/{100 * 'a'}"
+    spec = 't:syscalls:sys_enter_openat ((args->flags & 0x400) != 0) "%s", args->filename'
+    counted = "t:syscalls:sys_enter_openat():char*:args->filename:(args->flags & 0x400) != 0"
+    with (
+        running("trace", *MINE, "-z", "8", "-T", "-t", "-C", spec) as tool,
+        running("argdist", *MINE, "-z", "8", "-C", counted, "600") as table,
+        running("trace", *MINE, "-z", "400", spec) as long,
+    ):
+        with suppress(OSError):
+            os.open(path, os.O_APPEND)
+        for each in (tool, table, long):
+            each.stop()
+    assert tool.out.splitlines()[1].split()[-2:] == ["sys_enter_openat", f"{path[:7]}.."]
+    assert table.out.splitlines()[-1] == f"[{path[:7]}..]: 1"
+    assert long.out.splitlines()[1].split()[-1] == path
+
+
+def test_the_types_of_what_functions_return():
+    """Of the kernel by BTF, with the sign; nothing of what nobody knows."""
+    result = result_types(None)
+    assert result(Probe("r", "", "vfs_fsync")) == "int32"
+    assert result(Probe("r", "", "no_such_function")) == ""
+    assert result(Probe("r", "", "fget")) == ""  # an address
+    assert result(Probe("r", "/no/such/file", "f")) == ""
+    assert result(Probe("r", binary("pie"), "negative")) == "int32"
+    assert result(Probe("r", binary("pie"), "deep")) == "int64"
 
 
 def test_a_function_of_the_kernel(tmp_path):
