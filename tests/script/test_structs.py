@@ -170,3 +170,16 @@ def test_a_large_struct_is_not_kept_whole() -> None:
         Script(whole).compile(FakeTarget())
     with pytest.raises(CompileError, match=rf"{message} \(its member p is a struct pair\[2\]\)"):
         Script("struct pair { int a; };" + whole.replace(members, "int n; struct pair p[2];")).compile(FakeTarget())
+
+
+@pytest.mark.parametrize("use", ["@[$p] = count();", "@x = $p;", "print($p);", "print(($p, 1));", 'printf("%d", $p);'])
+def test_a_variable_of_a_large_struct_is_no_number(use: str) -> None:
+    """What is not kept whole is refused through a variable, too; its size and members are the struct's."""
+    script = "struct pair { int a; int b; }; struct two { int n; struct pair p[2]; }; "
+    begin = f"{script}{OPEN} {{ $s = *(struct two *)args.filename; $p = $s;"
+    text = at_memory(
+        pack("<5i", 1, 2, 3, 4, 5), f"{begin} print((sizeof($p), $p.n, $p.p[1].a)); $q = &$p; print((*$q).n); }}"
+    )
+    assert text == "(20, 1, 4)\n1\n"
+    with pytest.raises(CompileError, match="a struct two in user memory is not kept whole: write the members"):
+        Script(f"{begin} {use} }}").compile(FakeTarget())

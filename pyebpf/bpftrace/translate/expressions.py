@@ -28,6 +28,7 @@ from pyebpf.bpftrace.translate.values import (
     Integer,
     Reference,
     Row,
+    Special,
     Text,
     Unknown,
     constant,
@@ -37,13 +38,14 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, described
+from pyebpf.bpftrace.value_types import Address, Place, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
+from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
-from pyebpf.types import INTEGERS, CharFactory, IntType
+from pyebpf.types import INTEGERS, U64, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -324,7 +326,7 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
 
 
 def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
-    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the address."""
+    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
     if isinstance(value, Embedded | Elements):
         row = arrays.row_of(s, value, node)
         if row is not None:
@@ -334,7 +336,8 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
             if copy is None and not large:
                 what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
                 raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
-            return copy or Reference(value.address(s.p), value.entity.type, value.entity.space)
+            place = Place(value.entity.type, value.entity.space)
+            return copy or Special(place, Int(value.address(s.p), U64))
         raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value
 

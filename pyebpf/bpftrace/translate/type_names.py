@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Record, String, Tuple, natural
+from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Place, Record, String, Tuple, natural
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.memory import Space
 from pyebpf.errors import NotFound, NotSupported
@@ -127,6 +127,8 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
 
 def _layout(type_: ValueType) -> tuple[int, int]:
     """Size and alignment of a type as C lays it out: in maps and events numbers take more."""
+    if isinstance(type_, Place):
+        return type_.target.size, 8
     if isinstance(type_, Array):
         return natural(type_).size, _layout(type_.element)[1]
     if not isinstance(type_, Tuple | Record):
@@ -157,4 +159,4 @@ def target(s: Scope, node: ast.TypeOf) -> KernelType | IntType | CharFactory | N
     found = value_type(s, node)
     if isinstance(found, Number):
         return integer(found)
-    return found.target if isinstance(found, Address) else None
+    return found.target if isinstance(found, Address | Place) else None
