@@ -378,7 +378,13 @@ def _index(s: Scope, node: ast.Index) -> Value:
     if isinstance(value, Row):
         return arrays.element(s, value, number(s, node.index), node)
     if isinstance(value, Elements):
-        return wrapped(s, value.entity.item(s.p, known_number(s, node.index)), node)
+        index_value = number(s, node.index)
+        if index_value.literal is not None:
+            return wrapped(s, value.entity.item(s.p, index_value.literal), node)
+        row = arrays.row_of(s, value, node)
+        if row is None:
+            raise s.error("give an index that is known when the script is compiled, of an array of these", node.index)
+        return arrays.element(s, row, index_value, node)
     if isinstance(value, Text):
         from pyebpf.bpftrace.translate.texts import character
 

@@ -11,7 +11,7 @@ from pyebpf.bpftrace.value_types import natural
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
-from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, zero
 from pyebpf.builder.values.memory import Space, at_offset, probe_read
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.strings import String as BuilderString
@@ -150,7 +150,7 @@ def _joined(s: Scope, node: ast.Call) -> Value:
 def differ(s: Scope, one: Text, other: Text, count: int) -> Value:
     """Whether the first characters of two strings differ, of at most `count`: 1, or 0."""
     p, b = s.p, s.p.b
-    (left, here), (right, there) = one.kept(p).lvalue.address(p), other.kept(p).lvalue.address(p)
+    (left, here), (right, there) = [movable(p, each.kept(p).lvalue, each.size).address(p) for each in (one, other)]
     answer = b.variable(hint="differs")
     b.write(answer, b.const(0))
     with range_loop(p, 0, min(count, one.size, other.size), 1, [answer]) as (loop, index):

@@ -26,7 +26,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_numbers import as_number
 from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray
-from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, zero
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -296,7 +296,7 @@ def character(s: Scope, value: Text, index: Integer, node: ast.Node) -> Value:
     if index.literal is not None:
         item = as_integer(s, wrapped(s, kept_text.item(p, index.literal), node), node)
         return Integer(b.emit(Op.SEXT, item.value, size=1), signed=True, size=1)
-    address, offset = kept_text.lvalue.address(p)
+    address, offset = movable(p, kept_text.lvalue, value.size).address(p)
     found = b.variable(hint="character")
     b.write(found, b.const(0))
     with b.if_(Compare(Relation.ULT, index.value, b.const(value.size))):
