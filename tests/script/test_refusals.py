@@ -74,6 +74,7 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
             "len() takes a map with keys, a stack or a string, and this is an integer",
         ),
         ("BEGIN { print(1 / 0); }", "1 / 0", "division by zero"),
+        ("BEGIN { print(-1 < 18446744073709551615); }", None, "no number of 64 bits holds both: cast one, (uint64)-1"),
         ("BEGIN { print(1 << 65); }", "1 << 65", "a shift by 65: a number has 64 bits, give 0 to 63"),
         ("BEGIN { print(1 >> -1); }", "1 >> -1", "a shift by -1: a number has 64 bits, give 0 to 63"),
         (

@@ -42,6 +42,8 @@ def value(expression: str, before: str = "") -> str:
         ("1 && 0", "false"),
         ("0 || 2", "true"),
         ("-1 > (uint64)1", "false"),
+        ("((int64)-1 == (uint64)-1, (int32)-1 == (uint64)-1, (uint64)-1 == -1)", "(true, true, true)"),
+        ("((uint64)-2 < (int64)-1, (int64)-1 < (uint64)-1, (uint64)-1 > 5)", "(true, false, true)"),
         ("sizeof(uint32)", "4"),
         ("AF_INET6", "10"),
         ("EAGAIN", "11"),

@@ -116,10 +116,18 @@ def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
 
 def compare(operator: str, left: Integer, right: Integer) -> Test:
     """A comparison of numbers: signed if either is."""
+    by_sign = is_signed(left, right)
     if left.literal is not None and right.literal is not None and left.sure and right.sure:
-        return Always(_HOLDS[operator](left.literal, right.literal))
+        one, other = (_of_64_bits(each.literal, signed=by_sign) for each in (left, right))
+        return Always(_HOLDS[operator](one, other))
     signed, unsigned = RELATIONS[operator]
-    return Compare(signed if is_signed(left, right) else unsigned, left.value, right.value)
+    return Compare(signed if by_sign else unsigned, left.value, right.value)
+
+
+def _of_64_bits(literal: int, *, signed: bool) -> int:
+    """A literal as its 64 bits are taken at run time."""
+    bits = literal & U64.maximum
+    return bits - (1 << 64) if signed and bits > S64.maximum else bits
 
 
 def is_set(p: ProgramBuilder, value: ir.Value, *, holds: bool = True) -> Test:

@@ -19,7 +19,7 @@ from pyebpf.bpftrace.translate import (
     names,
     type_names,
 )
-from pyebpf.bpftrace.translate.folding import folded
+from pyebpf.bpftrace.translate.folding import check_relation, folded
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -203,6 +203,8 @@ def _binary(s: Scope, node: ast.Binary) -> Value:
         return _both_or_either(s, node)
     if (known := folded(s, node)) is not None:
         return constant(s.p, known)
+    if node.operator in arithmetic.RELATIONS:
+        check_relation(s, node)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
     if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
         return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
