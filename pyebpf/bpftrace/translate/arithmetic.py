@@ -118,7 +118,7 @@ def compare(operator: str, left: Integer, right: Integer) -> Test:
     """A comparison of numbers: signed if either is."""
     by_sign = is_signed(left, right)
     if left.literal is not None and right.literal is not None and left.sure and right.sure:
-        one, other = (_of_64_bits(each.literal, signed=by_sign) for each in (left, right))
+        one, other = [_of_64_bits(each, signed=by_sign) for each in (left.literal, right.literal)]
         return Always(_HOLDS[operator](one, other))
     signed, unsigned = RELATIONS[operator]
     return Compare(signed if by_sign else unsigned, left.value, right.value)
