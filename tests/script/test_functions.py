@@ -110,6 +110,8 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
         ('BEGIN { print(macaddr(pton("1.2.3.4"))); }', None, "macaddr() takes 6 bytes, and this has 4"),
         ('BEGIN { print(cgroupid("/nowhere")); }', '"/nowhere"', "/nowhere: No such file or directory"),
         ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: give a number"),
+        ('BEGIN { print(getopt("size", 1)); }', None, "--size=18446744073709551616: 64 bits do not hold this"),
+        ("BEGIN { $x = $1 + 1; }", "$1", "$1 is 99999999999999999999, which 64 bits do not hold"),
         ("BEGIN { print(comptime nsecs); }", "comptime nsecs", "this is not known when the script is compiled"),
         ('BEGIN { fail("bad %d", 7); }', 'fail("bad %d", 7)', "bad 7"),
         ('BEGIN { fail("no %s", "way"); }', 'fail("no %s", "way")', "no way"),
@@ -121,7 +123,7 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
 def test_wrong_calls_are_refused_at_their_places(text: str, marked: str | None, message: str) -> None:
     """The message, and the characters that it is about."""
     with pytest.raises(CompileError) as caught:
-        Script(text, ["--count=x"]).compile(FakeTarget())
+        Script(text, ["--count=x", "--size=18446744073709551616", "9" * 20]).compile(FakeTarget())
     assert message in caught.value.message
     where = caught.value.location
     assert where is not None

@@ -207,6 +207,7 @@ def _binary(s: Scope, node: ast.Binary) -> Value:
         check_relation(s, node)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
     if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
+        names.check_parameter(s, node.left)
         return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
     return combined(s, node.operator, left, right, node)
 

@@ -46,7 +46,7 @@ _MAX_GROWTHS = 3
 
 
 class _Growths:
-    """The builds in which types grew: one that grows again and again, `$s = str_concat($s, "x")`, is made the widest."""
+    """The builds in which types grew: one that grows in many, `$s = str_concat($s, "x")`, is made the widest."""
 
     def __init__(self) -> None:
         self.builds = 0
