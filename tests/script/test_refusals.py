@@ -97,6 +97,8 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { @h = stats(1); $x = @h; }", "@h", "@h, which stats() fills, is no number: print() shows it"),
         ("BEGIN { @c = count(); print(len(@c)); }", "@c", "@c has no keys: len() counts the entries of a map that has"),
         ("BEGIN { @c = count(); @c++; }", "@c", "@c is filled by count() elsewhere"),
+        ("enum e { A = 18446744073709551615, B } BEGIN { }", "B", "B is 18446744073709551616, and 64 bits do not hold"),
+        ("enum e { A = 1 << -1 } BEGIN { }", "1 << -1", "a shift by -1: a number has 64 bits, give 0 to 63"),
         ("BEGIN { break; }", "break", "break is for loops"),
         ("BEGIN { unroll(0) { } }", "0", "unroll(0): give 1 to 100"),
         ("BEGIN { $x = &$y; }", "&$y", "nothing is assigned to $y"),

@@ -55,6 +55,15 @@ def test_a_union_has_its_members_at_one_place() -> None:
     ("text", "message"),
     [
         ("struct a { int x : 33; }; BEGIN { $a = (struct a *)1; print($a->x); }", "a bit-field has 1 to 32 bits"),
+        (
+            "struct a { int x[4611686018427387904]; int y; }; BEGIN { print(sizeof(struct a)); }",
+            "this array is too large",
+        ),
+        (
+            "struct b { int x[500000000]; }; struct a { int y; struct { struct b x; int z[40000000]; } s; }; "
+            "BEGIN { print(sizeof(struct a)); }",
+            "with 2160000000 bytes: give it 2147483647 at most",
+        ),
         ("struct a { struct a x; }; BEGIN { $a = (struct a *)1; print($a->x); }", "struct a contains itself"),
         ("struct a { struct a { int y; } x; }; BEGIN { print(sizeof(struct a)); }", "there is a struct a already"),
         ("struct a { int x; }; BEGIN { $a = (struct a *)1; print($a->y); }", "struct a has no member y: it has x"),
