@@ -60,8 +60,7 @@ def test_a_union_has_its_members_at_one_place() -> None:
             "this array is too large",
         ),
         (
-            "struct b { int x[500000000]; }; struct a { int y; struct { struct b x; int z[40000000]; } s; }; "
-            "BEGIN { print(sizeof(struct a)); }",
+            "struct b { int x[500000000]; }; struct a { struct b x; int z[40000000]; }; BEGIN { $a = (struct a *)1; }",
             "with 2160000000 bytes: give it 2147483647 at most",
         ),
         ("struct a { struct a x; }; BEGIN { $a = (struct a *)1; print($a->x); }", "struct a contains itself"),
