@@ -114,7 +114,7 @@ def _set_apart(text: str) -> str:
 def _histogram(histogram: Histogram, divisor: int) -> str:
     buckets = []
     for each in histogram.rows():
-        parts = {"min": each.low, "max": each.high, "count": each.count // divisor}
+        parts = {"min": each.low, "max": each.high, "count": each.count // divisor if divisor > 0 else 0}
         buckets.append(json.dumps({name: part for name, part in parts.items() if part is not None}))
     return f"[{','.join(buckets)}]"
 

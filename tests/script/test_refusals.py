@@ -99,6 +99,13 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { @c = count(); @c++; }", "@c", "@c is filled by count() elsewhere"),
         ("enum e { A = 18446744073709551615, B } BEGIN { }", "B", "B is 18446744073709551616, and 64 bits do not hold"),
         ("enum e { A = 1 << -1 } BEGIN { }", "1 << -1", "a shift by -1: a number has 64 bits, give 0 to 63"),
+        (
+            "BEGIN { $a = (uint32 *)1; $b = $a; print($b - $a); }",
+            "$b - $a",
+            "- of a pointer and a pointer: write (uint64)",
+        ),
+        ("BEGIN { $a = (char *)1; print(4 - $a); }", "4 - $a", "- of an integer and a pointer: write (uint64)"),
+        ("BEGIN { $a = (char *)1; print($a + $a); }", "$a + $a", "+ of a pointer and a pointer: write (uint64)"),
         ("BEGIN { break; }", "break", "break is for loops"),
         ("BEGIN { unroll(0) { } }", "0", "unroll(0): give 1 to 100"),
         ("BEGIN { $x = &$y; }", "&$y", "nothing is assigned to $y"),

@@ -135,7 +135,7 @@ def test_structs_lead_to_others_of_their_kind() -> None:
     text = printed(
         "struct entry { struct entry *next; struct other *far; u32 n; }; struct other { char x[32]; u32 y; }; "
         f"{OPEN} {{ $e = (struct entry *)args.filename; "
-        'printf("%d %d %d %d", $e.n, $e.next.n, $e.next.next == 0, ($e.next + 1) - $e.next); '
+        'printf("%d %d %d %d", $e.n, $e.next.n, $e.next.next == 0, (uint64)($e.next + 1) - (uint64)$e.next); '
         "$f = $e.far; print(sizeof(*$f)); print($f.y); }",
         events,
     )

@@ -45,6 +45,7 @@ def value(expression: str, before: str = "") -> str:
         ("-1 > (uint64)1", "false"),
         ("((int64)-1 == (uint64)-1, (int32)-1 == (uint64)-1, (uint64)-1 == -1)", "(true, true, true)"),
         ("((uint64)-2 < (int64)-1, (int64)-1 < (uint64)-1, (uint64)-1 > 5)", "(true, false, true)"),
+        ("(char *)30 - (char *)10", "20"),
         ("sizeof(uint32)", "4"),
         ("AF_INET6", "10"),
         ("EAGAIN", "11"),

@@ -135,13 +135,18 @@ def is_set(p: ProgramBuilder, value: ir.Value, *, holds: bool = True) -> Test:
     return Compare(Relation.NE if holds else Relation.EQ, value, p.b.const(0))
 
 
+def step(pointer: Reference) -> int:
+    """Bytes from one element to the next that a pointer leads to; 1 where nothing is known of them."""
+    target = pointer.type.target
+    return 1 if target is None or isinstance(target, CharFactory) else max(target.size, 1)
+
+
 def moved(p: ProgramBuilder, operator: str, pointer: Reference, distance: Integer) -> Reference:
     """A pointer some elements further on, or back."""
-    target = pointer.type.target
-    size = 1 if target is None or isinstance(target, CharFactory) else max(target.size, 1)
+    size = step(pointer)
     offset = p.b.binary(Op.MUL, distance.value, p.b.const(size)) if size > 1 else distance.value
     value = p.b.binary(Op.ADD if operator == "+" else Op.SUB, pointer.value, offset)
-    return Reference(value, target, pointer.type.space)
+    return Reference(value, pointer.type.target, pointer.type.space)
 
 
 def compare_texts(p: ProgramBuilder, operator: str, left: Text, right: Text) -> Test:

@@ -238,6 +238,14 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         return arithmetic.moved(p, operator, left, as_integer(s, right, node))
     if isinstance(right, Reference) and operator == "+" and not isinstance(left, Reference):
         return arithmetic.moved(p, operator, right, as_integer(s, left, node))
+    if isinstance(right, Reference) and operator in ("+", "-") and not isinstance(left, Unknown):
+        bytes_ = isinstance(left, Reference) and arithmetic.step(left) == arithmetic.step(right) == 1
+        if operator == "+" or not bytes_:
+            raise s.error(
+                f"{operator} of {left.type.name} and a pointer: write (uint64)$pointer for the bytes, and divide a "
+                "difference by sizeof(*$pointer) for elements",
+                node,
+            )
     one, other_number = as_integer(s, left, node), as_integer(s, right, node)
     if isinstance(one, Unknown) and isinstance(other_number, Unknown):
         return Unknown(p)
