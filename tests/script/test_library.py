@@ -29,6 +29,8 @@ from tests.support.scripts import printed, printed_by
         ('(strncmp($h, str_concat("he", $l), 5), strncmp($h, str_concat("hel", $l), 4))', "(0, 0)"),
         ('(strncmp($h, str_concat("hel", $l), 5), strncmp(comm, str_concat(comm, $l), 5))', "(1, 1)"),
         ("has_cpid", "false"),
+        ('kfunc_exist("tcp_sendmsg")', "true"),
+        ("{ $f = (struct Foo *)8; (offsetof(*$f, n), offsetof(*curtask, comm)) }", "(4, 16)"),
         ("container_of((int32 *)104, typeof(struct Foo), n)", "0x64"),
     ],
 )

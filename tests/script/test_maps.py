@@ -237,6 +237,7 @@ def test_arrays_of_text_are_joined() -> None:
 
     assert printed(f"{OPEN} {{ join(args.filename); }}", events) == "ls -l /\n"
     assert printed(f'{OPEN} {{ join(args.filename, ","); }}', events) == "ls,-l,/\n"
+    assert printed(f"{OPEN} {{ $words = (uint64)args.filename; join($words); }}", events) == "ls -l /\n"
 
 
 def test_long_texts_are_joined() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Place, Record, String, Tuple, natural
 from pyebpf.builder.ssa.conditions import Always
+from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.memory import Space
 from pyebpf.errors import NotFound, NotSupported
 from pyebpf.types import INTEGERS, CharFactory, IntType
@@ -30,6 +31,25 @@ def asked(s: Scope, node: ast.Expression) -> Value:
         pass
     s.asking = before
     return found
+
+
+def struct_of(s: Scope, node: ast.Expression) -> KernelType | None:
+    """The struct that an expression is, as `*$pointer` is one; None while that is still being found."""
+    from pyebpf.bpftrace.translate.expressions import evaluate
+    from pyebpf.bpftrace.translate.values import Embedded, is_unknown
+
+    b, before = s.p.b, s.asking
+    s.asking = True
+    with b.if_(Always(holds=False)):
+        found = evaluate(s, node)
+    with b.else_():
+        pass
+    s.asking = before
+    if is_unknown(found):
+        return None
+    if not isinstance(found, Embedded) or not isinstance(found.entity, KernelReference):
+        raise s.error(f"this is {found.type.name}, and no struct: write *$pointer, or struct NAME", node)
+    return found.entity.type
 
 
 def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
