@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
-from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.printer import Printer, with_fraction
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.errors import InvalidValue
@@ -399,7 +399,7 @@ class _Names:
 
     def time(self, layout: str, nanoseconds: int) -> str:
         seconds, rest = divmod(self._started + nanoseconds, 10**9)
-        layout = layout.replace("%f", f"{rest // 1000:06}")
+        layout = with_fraction(layout, rest)
         return time.strftime(layout, time.localtime(seconds))
 
 

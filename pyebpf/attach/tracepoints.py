@@ -344,7 +344,7 @@ def _array(p: ProgramBuilder, field: TracepointField) -> object:
     element = field.element
     if element is None or not field.length:
         p.fail(f"{field.type} {field.name}[] is not supported in probes")
-    place = Lvalue(base=p.context, offset=field.offset, writable=False)
+    place = Lvalue(base=p.context, offset=field.offset, writable=False, fixed=True)
     if "char" in field.type.split():
         return p.load_value(place, CharArray(field.length))
     size, signed = element

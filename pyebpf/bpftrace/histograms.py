@@ -72,7 +72,7 @@ def _lines(counts: Sequence[int], divisor: int, heading: Callable[[int], str]) -
     used = [index for index, count in enumerate(counts) if count]
     if not used:
         return
-    shown = [count // divisor for count in counts]
+    shown = [count // divisor if divisor > 0 else 0 for count in counts]  # a negative one is a large one, of 64 bits
     most = max(shown)
     for index in range(used[0], used[-1] + 1):
         bar = "@" * (shown[index] * _WIDTH // most if most else 0)

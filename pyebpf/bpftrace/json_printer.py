@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from pyebpf.output.histogram import Histogram
 
 
+#: Types of parts of keys that have no text of somebody's own: their commas stand where the type has them.
+_WITHOUT_COMMAS = (Number, Boolean, Address, Array, Record, KernelStack, UserStack)
+
+
 def message(kind: str, data: str) -> str:
     """A line of output; `data` is JSON."""
     return f'{{"type": "{kind}", "data": {data}}}\n'
@@ -94,13 +98,23 @@ def _key(type_: ValueType, value: Any, names: Names) -> str:
 
 def _part(type_: ValueType, value: Any, names: Names) -> str:
     found = _key(type_, value, names)
-    return f"({found})" if isinstance(type_, Tuple) else found
+    if isinstance(type_, Tuple):
+        return f"({found})"
+    return found if isinstance(type_, _WITHOUT_COMMAS) else _set_apart(found)
+
+
+def _set_apart(text: str) -> str:
+    r"""A part that has a comma, with `\,` for it and `\\` for a backslash, so that no key looks like another.
+
+    So is one that ends in a backslash, which would make that of the comma behind it.
+    """
+    return text.replace("\\", r"\\").replace(",", r"\,") if "," in text or text.endswith("\\") else text
 
 
 def _histogram(histogram: Histogram, divisor: int) -> str:
     buckets = []
     for each in histogram.rows():
-        parts = {"min": each.low, "max": each.high, "count": each.count // divisor}
+        parts = {"min": each.low, "max": each.high, "count": each.count // divisor if divisor > 0 else 0}
         buckets.append(json.dumps({name: part for name, part in parts.items() if part is not None}))
     return f"[{','.join(buckets)}]"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 def _start(record: bytes) -> bytes:
     """The number of the action, as it is in memory."""
     return record[:8]
+
+
+def with_fraction(layout: str, nanoseconds: int) -> str:
+    """A layout of strftime() with the parts of a second in it: micro- (%f), milli- (%l) and nanoseconds (%k)."""
+    parts = {"%f": f"{nanoseconds // 1000:06}", "%l": f"{nanoseconds // 10**6:03}", "%k": f"{nanoseconds:09}"}
+    return re.sub("%[%flk]", lambda found: parts.get(found[0], found[0]), layout)
 
 
 class Printer:

@@ -91,8 +91,9 @@ class Shown:
 
 
 def quotient(value: int, divisor: int) -> int:
-    """C's division."""
-    return value // divisor if value >= 0 else -(-value // divisor)
+    """C's division, towards 0."""
+    found = abs(value) // abs(divisor)
+    return found if (value < 0) is (divisor < 0) else -found
 
 
 class _Pointer(MapPointer):

@@ -159,6 +159,20 @@ class Address(ValueType):
 
 
 @dataclass(frozen=True, slots=True)
+class Place(ValueType):
+    """A struct that a variable does not keep whole, by its address: its members are read there."""
+
+    target: KernelType
+    space: Space
+
+    name: ClassVar[str] = "a struct that is not kept whole"
+
+    @property
+    def storage(self) -> Type:
+        return U64
+
+
+@dataclass(frozen=True, slots=True)
 class Tuple(ValueType):
     """Values side by side."""
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.builder.ssa.environment import Variable
     from pyebpf.compiler import ir
+    from pyebpf.target import Target
     from pyebpf.types import IntType
 
 #: The most iterations of a bounded loop. Verifiers keep a state for each iteration that may be left early, at most
@@ -75,6 +76,11 @@ class _Range:
     def fixed(self) -> bool:
         """Whether the numbers are known at compile time."""
         return isinstance(self.start, int) and isinstance(self.stop, int)
+
+
+def most_iterations(target: Target) -> int:
+    """The most iterations that a loop over a range may have."""
+    return MAX_ITERATIONS if target.has(_FEATURE) else MAX_BOUNDED
 
 
 @contextmanager

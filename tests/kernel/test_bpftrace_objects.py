@@ -80,6 +80,7 @@ def test_functions_of_the_kernel_for_programs() -> None:
     """Those that it has, and those that there are not."""
     needs("kfunc:bpf_task_acquire")
     assert lines('BEGIN { print((kfunc_exist("bpf_task_acquire"), kfunc_exist("nonsense"))); }')[0] == "(true, false)"
+    assert lines('BEGIN { print((kfunc_exist("vfs_read"), kfunc_allowed("vfs_read"))); }')[0] == "(true, false)"
 
 
 def test_an_address_of_a_map_leads_to_the_kernels_own_struct() -> None:

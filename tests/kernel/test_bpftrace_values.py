@@ -252,6 +252,12 @@ def test_constants_of_the_kernel_s_enums_are_printed_by_their_names() -> None:
     assert found[-1] == "@[TCP_LISTEN, IPPROTO_UDP]: PIDTYPE_PID"
 
 
+def test_a_stack_without_frames() -> None:
+    """As long as it says, and all alike."""
+    script = "BEGIN { @k[kstack(0), ustack(perf, 0)] = len(kstack(0)); @k[kstack(0), ustack(perf, 0)] += 5; }"
+    assert "".join(printed(script)).split() == ["@k[,", "]:", "5"]
+
+
 def test_the_length_of_a_stack() -> None:
     """As many as are printed; of one that was cut, and of one that a map or a variable holds."""
     script = (

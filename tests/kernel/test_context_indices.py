@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from pyebpf import BPF, CompileError, Struct, array, char, field, loop, s64, u8, u32, u64
+from pyebpf.script import Script
 from tests.support.needs import needs
 
 SIZE = 8
@@ -241,3 +243,37 @@ def test_an_index_far_from_the_number_that_it_was_computed_from():
     questions = [ask(a=0x59000002, name="abx"), ask(a=7, name="x"), ask(a=(1 << 64) - 0x59000000 + 4)]
     found = [(question.bytes_, question.found) for question in answers(probe, questions)]
     assert found == [(b"\0\3\x09\0\0", 8), (b"\0\3\0\0\0", 1), (b"\0\0\0\0\3", 1)]
+
+
+def test_texts_in_the_record_of_a_tracepoint():
+    """They have a length, parts, and characters at places known at run time, in Python and in scripts."""
+    needs("tracepoint:task:task_rename")
+    bpf = BPF()
+    found = bpf.hash(key=u64, value=u64)
+
+    @bpf.tracepoint("task:task_rename")
+    def renamed(ctx):
+        if ctx.newcomm == "slipper":
+            size = len(ctx.newcomm)
+            found[0] = size
+            if ctx.newcomm[size & 3] == "p":
+                found[1] = 1
+            if "ppe" in ctx.newcomm:
+                found[2] = 1
+            if "pqe" in ctx.newcomm:
+                found[3] = 1
+
+    script = Script(
+        'tracepoint:task:task_rename /strcontains(args.newcomm, "lippe")/ { $i = strlen(args.newcomm); '
+        "@ = ($i, len(str(args.newcomm)), args.newcomm[$i - 2], strncmp(args.newcomm, args.oldcomm, 9), "
+        'strncmp(args.newcomm, args.newcomm, 9), str_concat(args.newcomm, "s")); }'
+    )
+    comm = Path("/proc/self/comm")
+    before = comm.read_text()
+    with bpf, script:
+        try:
+            comm.write_text("slipper")
+        finally:
+            comm.write_text(before)
+        assert found.snapshot() == {0: 7, 1: 1, 2: 1}
+        assert script["@"].only() == (7, 7, ord("e"), 1, 0, "slippers")

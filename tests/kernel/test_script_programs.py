@@ -42,6 +42,21 @@ def test_each_place_of_a_probe_has_its_own_arguments() -> None:
         assert script["@"].snapshot() == {(1, -1): 1, (4242, 1000): 1, (2, -2): 1, (4242, 2000): 1}
 
 
+def test_arguments_of_usdt_probes_are_signed() -> None:
+    """A negative one is below 0, and printed as one; an unsigned narrower one keeps its bits."""
+    path = binary("pie")
+    script = Script(
+        f"usdt:{path}:twice /arg1 < 0/ {{ @least = min(arg1); @[arg0, arg1] = count(); }} "
+        f"usdt:{path}:forms {{ @wide[arg1, arg5] = count(); }}"
+    )
+    with script, Traced(path) as traced:
+        traced.tell("twice 2")
+        traced.tell("forms 1")
+        assert script["@"].snapshot() == {(1, -1): 1, (2, -2): 1}
+        assert script["@least"].only() == -2
+        assert script["@wide"].snapshot() == {(FORMS[1], FORMS[5]): 1}
+
+
 def test_a_pattern_is_each_of_its_probes() -> None:
     """Each by its name, with its own number of arguments; the provider may be left out."""
     path = binary("pie")

@@ -55,6 +55,7 @@ def test_arrays_are_kept(script: str, text: str) -> None:
         ("(bool[2])(uint16)1", "[true,false]"),
         ("(uint32)(uint8[4])(uint32)258", "258"),
         ("((uint8[])(uint16)513)[1]", "2"),
+        ("((int8[])0x0102, (int8[])0x010203, (int8[])1, (uint16[])0x010203)", "([2,1], [3,2,1,0], [1], [515,1])"),
         ('sizeof((uint16[3])(uint8[6])"abcde")', "6"),
         ('(color="red", size=2)', "{ .color = red, .size = 2 }"),
         ('(a=1, b=(c=2, d="x")).b.d', "x"),

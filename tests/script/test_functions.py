@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf.bpftrace.printer import with_fraction
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
@@ -22,6 +23,8 @@ from tests.support.scripts import printed
         ("signal_name(9)", "Killed"),
         ("signal_name(1000)", "N/A"),
         ('pton("1.2.3.4")', "[1,2,3,4]"),
+        ('buf(pton("1.2.3.4"))', r"\x01\x02\x03\x04"),
+        ('(buf(pton("1.2.3.4"), 2), buf(pton("6162:63::")))', r"(\x01\x02, ab\x00c" + r"\x00" * 12 + ")"),
         ('(uint32)pton("127.0.0.1")', "16777343"),
         ('ntop(pton("2001:db8::1"))', "2001:db8::1"),
         ('macaddr((uint8[6])"abcde")', "61:62:63:64:65:00"),
@@ -107,9 +110,12 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
         ("kprobe:f { override(1); }", "override(1)", "override() changes what it looks at: allow it by --unsafe"),
         ("BEGIN { signal_thread(9); }", "signal_thread(9)", "signal_thread() changes what it looks at"),
         ('BEGIN { print(pton("1.2.3")); }', '"1.2.3"', "1.2.3 is no address of IPv4 or IPv6"),
+        ('BEGIN { print(buf(pton("1.2.3.4"), 8)); }', None, "buf() of 8 bytes: give 1 to 4, as the array has"),
         ('BEGIN { print(macaddr(pton("1.2.3.4"))); }', None, "macaddr() takes 6 bytes, and this has 4"),
         ('BEGIN { print(cgroupid("/nowhere")); }', '"/nowhere"', "/nowhere: No such file or directory"),
         ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: give a number"),
+        ('BEGIN { print(getopt("size", 1)); }', None, "--size=18446744073709551616: 64 bits do not hold this"),
+        ("BEGIN { $x = $1 + 1; }", "$1", "$1 is 99999999999999999999, which 64 bits do not hold"),
         ("BEGIN { print(comptime nsecs); }", "comptime nsecs", "this is not known when the script is compiled"),
         ('BEGIN { fail("bad %d", 7); }', 'fail("bad %d", 7)', "bad 7"),
         ('BEGIN { fail("no %s", "way"); }', 'fail("no %s", "way")', "no way"),
@@ -121,7 +127,7 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
 def test_wrong_calls_are_refused_at_their_places(text: str, marked: str | None, message: str) -> None:
     """The message, and the characters that it is about."""
     with pytest.raises(CompileError) as caught:
-        Script(text, ["--count=x"]).compile(FakeTarget())
+        Script(text, ["--count=x", "--size=18446744073709551616", "9" * 20]).compile(FakeTarget())
     assert message in caught.value.message
     where = caught.value.location
     assert where is not None
@@ -134,3 +140,8 @@ def test_override_needs_a_kprobe() -> None:
     assert Script("kprobe:f { override(-1); }", unsafe=True).compile(FakeTarget()).programs
     with pytest.raises(CompileError, match=r"override\(\) is for kprobes"):
         Script("BEGIN { override(1); }", unsafe=True).compile(FakeTarget())
+
+
+def test_the_fraction_of_a_second() -> None:
+    """strftime() has it in three units, as wide as they are."""
+    assert with_fraction("%H %f|%l|%k|%%f|%d", 7_008_009) == "%H 007008|007|007008009|%%f|%d"

@@ -104,3 +104,15 @@ def test_keys_that_differ_are_different_in_json() -> None:
     assert json.loads(line)["data"]["@"] == {
         r"\xff": 1, r"\\xff": 2, r"\\\xff": 3, r"\\\\xff": 4, r"\xFF": 5, r"a\b": 6, r"é\\xe9": 7, "é": 8
     }  # fmt: skip
+
+
+def test_commas_in_parts_of_a_key() -> None:
+    """They part nothing: keys that would look alike stay apart, and those without such are as bpftrace's."""
+    keys = [("a,b", "c"), ("a", "b,c"), ("a\\", "b,c"), ("a,b\\", "c"), ("a\\,b", "c"), ("a\\b", "c"), ("a", "(b)")]
+    text = " ".join(f"@[{json.dumps(one)}, {json.dumps(other)}] = {n};" for n, (one, other) in enumerate(keys))
+    (line,) = printed_by(Script(f"BEGIN {{ {text} }}"), json=True).splitlines()
+    assert {number: key for key, number in json.loads(line)["data"]["@"].items()} == {
+        0: r"a\,b,c", 1: r"a,b\,c", 2: r"a\\,b\,c", 3: r"a\,b\\,c", 4: r"a\\\,b,c", 5: r"a\b,c", 6: "a,(b)"
+    }  # fmt: skip
+    (line,) = lines('BEGIN { @x[(a="1,2", b=3)] = 1; }')
+    assert json.loads(line)["data"] == {"@x": {r"{.a=1\,2,.b=3}": 1}}

@@ -237,6 +237,7 @@ def test_arrays_of_text_are_joined() -> None:
 
     assert printed(f"{OPEN} {{ join(args.filename); }}", events) == "ls -l /\n"
     assert printed(f'{OPEN} {{ join(args.filename, ","); }}', events) == "ls,-l,/\n"
+    assert printed(f"{OPEN} {{ $words = (uint64)args.filename; join($words); }}", events) == "ls -l /\n"
 
 
 def test_long_texts_are_joined() -> None:
@@ -317,6 +318,13 @@ def test_a_negative_number_of_entries_is_all_of_them() -> None:
     """As with bpftrace, for which it is a large one."""
     text = "BEGIN { @[1] = 1; @[2] = 2; print(@, -1); clear(@); }"
     assert printed(text).splitlines()[:2] == ["@[1]: 1", "@[2]: 2"]
+
+
+@pytest.mark.parametrize(("divisor", "numbers"), [(2, "-3 3"), (-2, "-3 3"), (0, "-7 7")])
+def test_numbers_are_divided_towards_nothing(divisor: int, numbers: str) -> None:
+    """As C divides, by a negative number, too; 0 divides by nothing, as with bpftrace."""
+    text = printed(f"BEGIN {{ @[1] = 7; @[2] = -7; print(@, 2, {divisor}); clear(@); }}")
+    assert sorted([line.partition(": ")[2] for line in text.splitlines()[:2]]) == numbers.split()
 
 
 def test_what_is_wrong_where_nothing_comes_to_is_no_error() -> None:

@@ -59,6 +59,11 @@ def test_settings_from_outside_go_first() -> None:
     assert Script(text, settings={"no_such": "1"})._script.script.settings.max_strlen == 8
 
 
+def test_settings_without_an_effect_are_taken() -> None:
+    """Among them those that bpftrace had until it did without."""
+    assert printed("config = { unstable_map_decl = 1; lazy_symbolication = true } BEGIN { print(1); }") == "1\n"
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

@@ -74,6 +74,7 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
             "len() takes a map with keys, a stack or a string, and this is an integer",
         ),
         ("BEGIN { print(1 / 0); }", "1 / 0", "division by zero"),
+        ("BEGIN { print(-1 < 18446744073709551615); }", None, "no number of 64 bits holds both: cast one, (uint64)-1"),
         ("BEGIN { print(1 << 65); }", "1 << 65", "a shift by 65: a number has 64 bits, give 0 to 63"),
         ("BEGIN { print(1 >> -1); }", "1 >> -1", "a shift by -1: a number has 64 bits, give 0 to 63"),
         (
@@ -96,6 +97,15 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { @h = stats(1); $x = @h; }", "@h", "@h, which stats() fills, is no number: print() shows it"),
         ("BEGIN { @c = count(); print(len(@c)); }", "@c", "@c has no keys: len() counts the entries of a map that has"),
         ("BEGIN { @c = count(); @c++; }", "@c", "@c is filled by count() elsewhere"),
+        ("enum e { A = 18446744073709551615, B } BEGIN { }", "B", "B is 18446744073709551616, and 64 bits do not hold"),
+        ("enum e { A = 1 << -1 } BEGIN { }", "1 << -1", "a shift by -1: a number has 64 bits, give 0 to 63"),
+        (
+            "BEGIN { $a = (uint32 *)1; $b = $a; print($b - $a); }",
+            "$b - $a",
+            "- of a pointer and a pointer: write (uint64)",
+        ),
+        ("BEGIN { $a = (char *)1; print(4 - $a); }", "4 - $a", "- of an integer and a pointer: write (uint64)"),
+        ("BEGIN { $a = (char *)1; print($a + $a); }", "$a + $a", "+ of a pointer and a pointer: write (uint64)"),
         ("BEGIN { break; }", "break", "break is for loops"),
         ("BEGIN { unroll(0) { } }", "0", "unroll(0): give 1 to 100"),
         ("BEGIN { $x = &$y; }", "&$y", "nothing is assigned to $y"),

@@ -55,6 +55,14 @@ def test_a_union_has_its_members_at_one_place() -> None:
     ("text", "message"),
     [
         ("struct a { int x : 33; }; BEGIN { $a = (struct a *)1; print($a->x); }", "a bit-field has 1 to 32 bits"),
+        (
+            "struct a { int x[4611686018427387904]; int y; }; BEGIN { print(sizeof(struct a)); }",
+            "this array is too large",
+        ),
+        (
+            "struct b { int x[500000000]; }; struct a { struct b x; int z[40000000]; }; BEGIN { $a = (struct a *)1; }",
+            "with 2160000000 bytes: give it 2147483647 at most",
+        ),
         ("struct a { struct a x; }; BEGIN { $a = (struct a *)1; print($a->x); }", "struct a contains itself"),
         ("struct a { struct a { int y; } x; }; BEGIN { print(sizeof(struct a)); }", "there is a struct a already"),
         ("struct a { int x; }; BEGIN { $a = (struct a *)1; print($a->y); }", "struct a has no member y: it has x"),
@@ -127,7 +135,7 @@ def test_structs_lead_to_others_of_their_kind() -> None:
     text = printed(
         "struct entry { struct entry *next; struct other *far; u32 n; }; struct other { char x[32]; u32 y; }; "
         f"{OPEN} {{ $e = (struct entry *)args.filename; "
-        'printf("%d %d %d %d", $e.n, $e.next.n, $e.next.next == 0, ($e.next + 1) - $e.next); '
+        'printf("%d %d %d %d", $e.n, $e.next.n, $e.next.next == 0, (uint64)($e.next + 1) - (uint64)$e.next); '
         "$f = $e.far; print(sizeof(*$f)); print($f.y); }",
         events,
     )
@@ -170,3 +178,16 @@ def test_a_large_struct_is_not_kept_whole() -> None:
         Script(whole).compile(FakeTarget())
     with pytest.raises(CompileError, match=rf"{message} \(its member p is a struct pair\[2\]\)"):
         Script("struct pair { int a; };" + whole.replace(members, "int n; struct pair p[2];")).compile(FakeTarget())
+
+
+@pytest.mark.parametrize("use", ["@[$p] = count();", "@x = $p;", "print($p);", "print(($p, 1));", 'printf("%d", $p);'])
+def test_a_variable_of_a_large_struct_is_no_number(use: str) -> None:
+    """What is not kept whole is refused through a variable, too; its size and members are the struct's."""
+    script = "struct pair { int a; int b; }; struct two { int n; struct pair p[2]; }; "
+    begin = f"{script}{OPEN} {{ $s = *(struct two *)args.filename; $p = $s;"
+    text = at_memory(
+        pack("<5i", 1, 2, 3, 4, 5), f"{begin} print((sizeof($p), $p.n, $p.p[1].a)); $q = &$p; print((*$q).n); }}"
+    )
+    assert text == "(20, 1, 4)\n1\n"
+    with pytest.raises(CompileError, match="a struct two in user memory is not kept whole: write the members"):
+        Script(f"{begin} {use} }}").compile(FakeTarget())

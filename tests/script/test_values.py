@@ -6,6 +6,7 @@ import pytest
 
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
+from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
 
 
@@ -42,6 +43,9 @@ def value(expression: str, before: str = "") -> str:
         ("1 && 0", "false"),
         ("0 || 2", "true"),
         ("-1 > (uint64)1", "false"),
+        ("((int64)-1 == (uint64)-1, (int32)-1 == (uint64)-1, (uint64)-1 == -1)", "(true, true, true)"),
+        ("((uint64)-2 < (int64)-1, (int64)-1 < (uint64)-1, (uint64)-1 > 5)", "(true, false, true)"),
+        ("(char *)30 - (char *)10", "20"),
         ("sizeof(uint32)", "4"),
         ("AF_INET6", "10"),
         ("EAGAIN", "11"),
@@ -174,3 +178,30 @@ def test_strings_escaped_for_a_terminal():
 def test_length_of_a_map_s_string():
     """strlen() is of the string that a map without keys holds."""
     assert printed('BEGIN { @s = "abc"; print(strlen(@s)); clear(@s); }') == "3\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "numbers", "shown"),
+    [
+        (
+            "$n = (uint64)18446744073709551615; $m = $n - 3;",
+            "(uint64)$m..$n",
+            [(1 << 64) - 4, (1 << 64) - 3, (1 << 64) - 2],
+        ),
+        ("", "18446744073709551613..18446744073709551615", [(1 << 64) - 3, (1 << 64) - 2]),
+        ("$n = (uint64)1 << 63;", "0..$n", [0, 1, 2, 3, 4]),
+        ("", "0..18446744073709551615", [0, 1, 2, 3, 4]),
+        ("", "0..10000000", [0, 1, 2, 3, 4]),
+        ("$n = (int64)-2;", "$n..1", [-2, -1, 0]),
+    ],
+)
+def test_a_loop_over_numbers_of_64_bits(before: str, numbers: str, shown: list[int]) -> None:
+    """Unsigned where its ends are; one over more than the kernel allows runs until it is left."""
+    text = f"BEGIN {{ {before} for ($i : {numbers}) {{ if (@n == 5) {{ break; }} print($i); @n++; }} clear(@n); }}"
+    assert printed(text, target=FakeTarget(missing=frozenset())) == "".join([f"{each}\n" for each in shown])
+
+
+def test_a_loop_that_a_kernel_does_not_go_to_the_end_of() -> None:
+    """It is refused where the kernel cannot end it itself."""
+    with pytest.raises(CompileError, match="has 10000000 numbers, and this kernel goes over 8388608 at most"):
+        Script("BEGIN { for ($i : 0..10000000) { } }").compile(FakeTarget())

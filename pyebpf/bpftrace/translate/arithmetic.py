@@ -116,10 +116,18 @@ def unary(p: ProgramBuilder, operator: str, value: Integer) -> Integer:
 
 def compare(operator: str, left: Integer, right: Integer) -> Test:
     """A comparison of numbers: signed if either is."""
+    by_sign = is_signed(left, right)
     if left.literal is not None and right.literal is not None and left.sure and right.sure:
-        return Always(_HOLDS[operator](left.literal, right.literal))
+        one, other = [_of_64_bits(each, signed=by_sign) for each in (left.literal, right.literal)]
+        return Always(_HOLDS[operator](one, other))
     signed, unsigned = RELATIONS[operator]
-    return Compare(signed if is_signed(left, right) else unsigned, left.value, right.value)
+    return Compare(signed if by_sign else unsigned, left.value, right.value)
+
+
+def _of_64_bits(literal: int, *, signed: bool) -> int:
+    """A literal as its 64 bits are taken at run time."""
+    bits = literal & U64.maximum
+    return bits - (1 << 64) if signed and bits > S64.maximum else bits
 
 
 def is_set(p: ProgramBuilder, value: ir.Value, *, holds: bool = True) -> Test:
@@ -127,13 +135,18 @@ def is_set(p: ProgramBuilder, value: ir.Value, *, holds: bool = True) -> Test:
     return Compare(Relation.NE if holds else Relation.EQ, value, p.b.const(0))
 
 
+def step(pointer: Reference) -> int:
+    """Bytes from one element to the next that a pointer leads to; 1 where nothing is known of them."""
+    target = pointer.type.target
+    return 1 if target is None or isinstance(target, CharFactory) else max(target.size, 1)
+
+
 def moved(p: ProgramBuilder, operator: str, pointer: Reference, distance: Integer) -> Reference:
     """A pointer some elements further on, or back."""
-    target = pointer.type.target
-    size = 1 if target is None or isinstance(target, CharFactory) else max(target.size, 1)
+    size = step(pointer)
     offset = p.b.binary(Op.MUL, distance.value, p.b.const(size)) if size > 1 else distance.value
     value = p.b.binary(Op.ADD if operator == "+" else Op.SUB, pointer.value, offset)
-    return Reference(value, target, pointer.type.space)
+    return Reference(value, pointer.type.target, pointer.type.space)
 
 
 def compare_texts(p: ProgramBuilder, operator: str, left: Text, right: Text) -> Test:

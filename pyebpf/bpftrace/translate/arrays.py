@@ -140,7 +140,11 @@ def as_array(s: Scope, value: Value, element_: ValueType, length: int | None, no
         given = value.room
     elif isinstance(value, Integer):
         literal = value.literal is not None and value.type.size == U64.size
-        given = length * size if literal and length is not None and length * size <= U64.size else value.type.size
+        given = value.type.size
+        if literal and length is None:
+            given = max(value.type.least or given, size)
+        elif literal and length is not None and length * size <= U64.size:
+            given = length * size
     else:
         raise s.error(f"this is {value.type.name}, of which no array is made", node)
     count = given // size if length is None else length

@@ -41,7 +41,7 @@ from pyebpf.dataclass import fields, replace
 from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
 from pyebpf.target.facts import KERNEL_ITSELF
-from pyebpf.types import INTEGERS, U32, U64
+from pyebpf.types import INTEGERS, S64, U32, U64
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_CGROUP_ID,
@@ -204,7 +204,8 @@ def positional(s: Scope, position: int, node: ast.Identifier, *, stacked: bool =
     """`arg0`: an argument by its position, 64 bits of a register, or of a raw tracepoint's."""
     p, attach = s.p, s.p.attach
     if isinstance(attach, Usdt):
-        word = p.program_context.parameter(p, f"arg{position}", U64, position)
+        # Signed whatever the note says, as in bpftrace: one place may have a signed argument where another has none.
+        word = p.program_context.parameter(p, f"arg{position}", S64, position)
         return _wrapped(s, word, node)
     if isinstance(attach, BareTracepoint) and not stacked:
         taken = len(p.target.raw_tracepoint(attach.name).parameters)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from operator import add, mul, or_, sub
+from operator import add, lshift, mul, or_, sub
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate.values import Integer, constant
 from pyebpf.dataclass import replace
+from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +23,7 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
     "-": sub,
     "*": mul,
     "|": or_,
-    "<<": lambda left, right: left << min(right, 64),
+    "<<": lshift,
 }
 
 
@@ -41,6 +42,8 @@ class Enums:
         values: dict[str, int] = {}
         for each in node.enumerators:
             value = value + 1 if each.value is None else self._known(source, each.value, values)
+            if not S64.minimum <= value <= U64.maximum:
+                raise source.error(f"{each.name} is {value}, and 64 bits do not hold that: give it a value", each)
             values[each.name] = value
         names = tuple((value, name) for name, value in values.items())
         self._names[node.name] = names
@@ -57,6 +60,8 @@ class Enums:
             return self._constants[node.name][0]
         if isinstance(node, ast.Binary) and node.operator in _OPERATORS:
             left, right = (self._known(source, each, values) for each in (node.left, node.right))
+            if node.operator == "<<" and not 0 <= right < 64:
+                raise source.error(f"a shift by {right}: a number has 64 bits, give 0 to 63", node)
             return _OPERATORS[node.operator](left, right)
         raise source.error("the value of an enum's constant is to be a number", node)
 

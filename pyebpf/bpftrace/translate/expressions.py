@@ -19,7 +19,7 @@ from pyebpf.bpftrace.translate import (
     names,
     type_names,
 )
-from pyebpf.bpftrace.translate.folding import folded
+from pyebpf.bpftrace.translate.folding import check_relation, folded
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -28,6 +28,7 @@ from pyebpf.bpftrace.translate.values import (
     Integer,
     Reference,
     Row,
+    Special,
     Text,
     Unknown,
     constant,
@@ -37,13 +38,14 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, described
+from pyebpf.bpftrace.value_types import Address, Place, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
+from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
-from pyebpf.types import INTEGERS, CharFactory, IntType
+from pyebpf.types import INTEGERS, U64, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,8 +203,11 @@ def _binary(s: Scope, node: ast.Binary) -> Value:
         return _both_or_either(s, node)
     if (known := folded(s, node)) is not None:
         return constant(s.p, known)
+    if node.operator in arithmetic.RELATIONS:
+        check_relation(s, node)
     left, right = evaluate(s, node.left), evaluate(s, node.right)
     if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
+        names.check_parameter(s, node.left)
         return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
     return combined(s, node.operator, left, right, node)
 
@@ -233,6 +238,14 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         return arithmetic.moved(p, operator, left, as_integer(s, right, node))
     if isinstance(right, Reference) and operator == "+" and not isinstance(left, Reference):
         return arithmetic.moved(p, operator, right, as_integer(s, left, node))
+    if isinstance(right, Reference) and operator in ("+", "-") and not isinstance(left, Unknown):
+        bytes_ = isinstance(left, Reference) and arithmetic.step(left) == arithmetic.step(right) == 1
+        if operator == "+" or not bytes_:
+            raise s.error(
+                f"{operator} of {left.type.name} and a pointer: write (uint64)$pointer for the bytes, and divide a "
+                "difference by sizeof(*$pointer) for elements",
+                node,
+            )
     one, other_number = as_integer(s, left, node), as_integer(s, right, node)
     if isinstance(one, Unknown) and isinstance(other_number, Unknown):
         return Unknown(p)
@@ -324,7 +337,7 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
 
 
 def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
-    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the address."""
+    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
     if isinstance(value, Embedded | Elements):
         row = arrays.row_of(s, value, node)
         if row is not None:
@@ -334,7 +347,8 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
             if copy is None and not large:
                 what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
                 raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
-            return copy or Reference(value.address(s.p), value.entity.type, value.entity.space)
+            place = Place(value.entity.type, value.entity.space)
+            return copy or Special(place, Int(value.address(s.p), U64))
         raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value
 
@@ -375,7 +389,13 @@ def _index(s: Scope, node: ast.Index) -> Value:
     if isinstance(value, Row):
         return arrays.element(s, value, number(s, node.index), node)
     if isinstance(value, Elements):
-        return wrapped(s, value.entity.item(s.p, known_number(s, node.index)), node)
+        index_value = number(s, node.index)
+        if index_value.literal is not None:
+            return wrapped(s, value.entity.item(s.p, index_value.literal), node)
+        row = arrays.row_of(s, value, node)
+        if row is None:
+            raise s.error("give an index that is known when the script is compiled, of an array of these", node.index)
+        return arrays.element(s, row, index_value, node)
     if isinstance(value, Text):
         from pyebpf.bpftrace.translate.texts import character
 

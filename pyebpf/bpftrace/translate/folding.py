@@ -47,6 +47,15 @@ def _combined(s: Scope, node: ast.Binary) -> int | None:
     return left >> right if node.operator == ">>" else left << right & U64.maximum
 
 
+def check_relation(s: Scope, node: ast.Binary) -> None:
+    """Refuse to compare two numbers of which only one is signed, since 64 bits do not hold both."""
+    left, right = folded(s, node.left), folded(s, node.right)
+    if left is not None and right is not None and min(left, right) < 0 and max(left, right) > S64.maximum:
+        raise s.error(
+            f"{left} and {right} are compared, and no number of 64 bits holds both: cast one, (uint64)-1", node
+        )
+
+
 def _checked(s: Scope, value: int, node: ast.Node) -> int:
     if value < S64.minimum:
         raise s.error(f"{value} is less than {S64.minimum}, the least number of 64 bits", node)

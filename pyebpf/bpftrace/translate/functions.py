@@ -201,7 +201,7 @@ def _system(s: Scope, node: ast.Call) -> None:
 
 def _join(s: Scope, node: ast.Call) -> None:
     """`join(argv)`: the texts of an array of pointers."""
-    from pyebpf.bpftrace.translate.texts import text_at
+    from pyebpf.bpftrace.translate.texts import space_of, text_at
     from pyebpf.bpftrace.translate.values import Reference
 
     first, *rest = arguments(s, node, 1, 2)
@@ -209,18 +209,19 @@ def _join(s: Scope, node: ast.Call) -> None:
     value = evaluate(s, first)
     if isinstance(value, Unknown):
         return
-    if not isinstance(value, Reference):
+    if not isinstance(value, Reference | Integer):
         raise s.error(f"join() takes an array of texts, not {value.type.name}", first)
     from pyebpf.types import INTEGERS
 
-    words = Reference(value.value, INTEGERS["u64"], value.type.space)
+    space = space_of(s, value)
+    words = Reference(value.value, INTEGERS["u64"], space)
     from pyebpf.bpftrace.translate.expressions import element
 
     texts: list[Value] = []
     size = max(s.max_strlen, _JOINED_SIZE)
     for position in range(_JOINED):
         address = as_integer(s, element(s, words, s.p.b.const(position), first), first)
-        texts.append(text_at(s, address.value, value.type.space, size))
+        texts.append(text_at(s, address.value, space, size))
     send(s, Action("join", _types(texts), text=separator), texts)
 
 

@@ -12,8 +12,8 @@ from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
-from pyebpf.bpftrace.value_types import Aggregate, Number, ValueType, described
-from pyebpf.dataclass import dataclass
+from pyebpf.bpftrace.value_types import Aggregate, Number, Record, String, Tuple, ValueType, described
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
@@ -41,6 +41,40 @@ _ENTRY = 64
 _MUCH, _MANY_KEYS = 256, 10_000
 
 
+#: Builds in which a type may grow; then it is taken for the widest.
+_MAX_GROWTHS = 3
+
+
+class _Growths:
+    """The builds in which types grew: one that grows in many, `$s = str_concat($s, "x")`, is made the widest."""
+
+    def __init__(self) -> None:
+        self.builds = 0
+        #: Bytes of a string at most.
+        self.longest = 0
+        self._grown: dict[object, set[int]] = {}
+
+    def begin(self, longest: int) -> None:
+        """Count a build."""
+        self.builds += 1
+        self.longest = longest
+
+    def settled(self, key: object, type_: ValueType) -> ValueType:
+        """A type that has grown, or the widest that it may become."""
+        grown = self._grown.setdefault(key, set())
+        grown.add(self.builds)
+        return _widest(type_, self.longest) if len(grown) >= _MAX_GROWTHS else type_
+
+
+def _widest(type_: ValueType, longest: int) -> ValueType:
+    """A type with strings of as many bytes as any has."""
+    if isinstance(type_, String):
+        return String(max(type_.size, longest), type_.cut)
+    if isinstance(type_, Tuple | Record):
+        return replace(type_, parts=tuple([_widest(each, longest) for each in type_.parts]))
+    return type_
+
+
 @dataclass()
 class MapFacts:
     """The facts of a map: the types of keys (None: it has none) and of values; None for those not yet known."""
@@ -61,6 +95,7 @@ class Variables:
     def __init__(self) -> None:
         self.changed = False
         self.types: dict[str, ValueType] = {}
+        self.growths = _Growths()
         #: Those whose address is taken.
         self.addressed: set[str] = set()
 
@@ -77,7 +112,7 @@ class Variables:
         if together is None:
             return False
         if together != known:
-            self.types[name] = together
+            self.types[name] = together if known is None else self.growths.settled(name, together)
             self.changed = True
         return True
 
@@ -87,6 +122,7 @@ class Maps:
 
     def __init__(self, source: Source, declarations: tuple[MapDeclaration, ...], size: int) -> None:
         self.changed = False
+        self.growths = _Growths()
         self._source, self._declarations = source, declarations
         self._size = size
         self._facts: dict[str, MapFacts] = {}
@@ -123,7 +159,8 @@ class Maps:
                 f"the keys of @{node.name} are {described(facts.key)} elsewhere, and {described(key)} here", node
             )
         if together != facts.key:
-            facts.key, self.changed = together, True
+            grown = together if facts.key is None else self.growths.settled((node.name, "key"), together)
+            facts.key, self.changed = grown, True
 
     def note_value(self, node: Map, value: ValueType) -> None:
         """Note the type of a value that is assigned, behind the key's."""
@@ -140,7 +177,8 @@ class Maps:
             names = " or ".join([name for name, kind in KINDS.items() if kind in kinds])
             raise self._source.error(f"@{node.name} holds {_described(together)}: declare it as {names}", facts.node)
         if together != known:
-            facts.value, self.changed = together, True
+            grown = together if known is None else self.growths.settled((node.name, "value"), together)
+            facts.value, self.changed = grown, True
 
     def note_removal(self, node: Map) -> None:
         """Note that a program removes entries."""

@@ -8,6 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate.expressions import evaluate, known_text
 from pyebpf.bpftrace.translate.values import Condition, Unknown
 from pyebpf.builder.ssa.conditions import Always
+from pyebpf.errors import NotFound
 from pyebpf.uapi.bpf import ProgramType
 
 if TYPE_CHECKING:
@@ -56,9 +57,14 @@ def _container(s: Scope, node: ast.Call) -> Value:
 
 
 def _exists(s: Scope, node: ast.Call) -> Value:
-    """`kfunc_exist("name")`: whether the kernel has a function of its own that programs may call."""
+    """`kfunc_exist("name")`: whether the kernel has such a function, one that programs may not call among them."""
     (first,) = _arguments(s, node, 1)
-    return Condition(Always(s.p.target.has(f"kfunc:{known_text(s, first)}")))
+    name = known_text(s, first)
+    try:
+        s.p.target.function(name)
+    except NotFound:
+        return Condition(Always(s.p.target.has(f"kfunc:{name}")))
+    return Condition(Always(holds=True))
 
 
 def _allowed(s: Scope, node: ast.Call) -> Value:

@@ -32,7 +32,7 @@ from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
 from pyebpf.errors import NotFound, closest
-from pyebpf.types import U64
+from pyebpf.types import S64, U64
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_PID_TGID,
     KTIME_GET_BOOT_NS,
@@ -219,9 +219,12 @@ def _option(s: Scope, node: ast.Call) -> Value:
             raise s.error(f"--{name}={given}: give true or false", node)
         return Condition(Always(given.lower() not in ("false", "0")))
     try:
-        return constant(s.p, int(given, 0))
+        found = int(given, 0)
     except ValueError:
         raise s.error(f"--{name}={given}: give a number", node) from None
+    if not S64.minimum <= found <= U64.maximum:
+        raise s.error(f"--{name}={given}: 64 bits do not hold this, give a smaller number", node)
+    return constant(s.p, found)
 
 
 def _has_child(s: Scope, node: ast.Call) -> Value:

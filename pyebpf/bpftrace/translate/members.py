@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arrays, casts
+from pyebpf.bpftrace.translate import arrays, casts, type_names
 from pyebpf.bpftrace.translate.enums import named, of_kernel
 from pyebpf.bpftrace.translate.type_names import MAX_BYTES
 from pyebpf.bpftrace.translate.values import (
@@ -152,6 +152,9 @@ def _count(s: Scope, type_: KernelType, known: dict[str, int]) -> int:
 def offset_of(s: Scope, node: ast.OffsetOf) -> Value:
     """`offsetof(struct T, a.b)`."""
     operand = node.operand.operand if isinstance(node.operand, ast.TypeOf) else node.operand
+    if isinstance(operand, ast.Expression):
+        found = type_names.struct_of(s, operand)
+        return Unknown(s.p) if found is None else constant(s.p, _offset(s, found, node))
     if not isinstance(operand, ast.TypeName):
         raise s.error("offsetof() takes a struct and a path of its members", node)
     type_ = casts.kernel_type(s, operand)
@@ -161,3 +164,18 @@ def offset_of(s: Scope, node: ast.OffsetOf) -> Value:
         return constant(s.p, s.p.target.struct_member(casts.c_name(operand), ".".join(node.path)).offset)
     except NotFound as error:
         raise s.error(str(error), node) from None
+
+
+def _offset(s: Scope, type_: KernelType, node: ast.OffsetOf) -> int:
+    """The offset of a member of members, in structs of the script's and of the kernel's."""
+    offset = 0
+    for name in node.path:
+        if type_.id < 0:
+            member: Any = s.script.structs.member(type_, name, node)
+        else:
+            try:
+                member = s.p.target.member(type_, name)
+            except NotFound as error:
+                raise s.error(str(error), node) from None
+        type_, offset = member.type, offset + member.offset
+    return offset

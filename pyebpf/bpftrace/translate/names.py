@@ -65,6 +65,13 @@ def parameter(s: Scope, node: ast.PositionalParameter) -> Value:
     return bounded_text(s, text.encode("utf-8", "surrogateescape"), node) if value is None else constant(s.p, value)
 
 
+def check_parameter(s: Scope, node: ast.PositionalParameter) -> None:
+    """Refuse to reckon with a number that has more than 64 bits, which is a text."""
+    text = s.script.arguments[node.number - 1]
+    if text.removeprefix("-").isdecimal():
+        raise s.error(f"${node.number} is {text}, which 64 bits do not hold: give a smaller number", node)
+
+
 def as_number(text: str) -> int | None:
     """The number that a text on the command line is, as a script would write it; None if it is none."""
     digits = text.removeprefix("-")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.expressions import evaluate, kept, known_number
-from pyebpf.bpftrace.translate.settings import MAX_STRLEN
 from pyebpf.bpftrace.translate.values import Embedded, Integer, Reference, Row, Text, Unknown, constant, literal_text
 from pyebpf.bpftrace.value_types import natural
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
-from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, zero
 from pyebpf.builder.values.memory import Space, at_offset, probe_read
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.strings import String as BuilderString
@@ -124,17 +123,16 @@ def _is_text(s: Scope, node: ast.Call) -> None:
 
 
 def _joined(s: Scope, node: ast.Call) -> Value:
-    """`str_concat(one, other)`: both in a string that has room for them."""
+    """`str_concat(one, other)`: both in a string that has room for them, cut where strings are."""
     one, other = [text(s, each, node.name) for each in _arguments(s, node, 2)]
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return Unknown(s.p)
     if isinstance(one.source, bytes) and isinstance(other.source, bytes):
         return literal_text(one.source + other.source)
     p, b = s.p, s.p.b
-    size = one.size + other.size - 1
-    if size > MAX_STRLEN:
-        raise s.error(f"str_concat() makes {MAX_STRLEN} bytes at most, and this has {size}: cut it by str(…)", node)
-    slot = b.slot(-(-size // 8) * 8, name="joined")
+    room = one.size + other.size - 1
+    size = min(room, max(one.size, s.max_strlen))
+    slot = b.slot(-(-room // 8) * 8, name="joined")
     address = b.slot_address(slot)
     zero(p, address, 0, slot.size)
     first = one.kept(p)
@@ -144,13 +142,16 @@ def _joined(s: Scope, node: ast.Call) -> Value:
     place = b.emit(Op.OFFSET, address, length)
     # Neither place is aligned: a helper copies words all the same.
     probe_read(p, Space.KERNEL, place, other.size, at_offset(p, *other.kept(p).lvalue.address(p)))
-    return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="str_concat()", writable=False)), size)
+    if size < room:
+        b.store(address, size - 1, b.const(0), 1)
+    found = BuilderString(CharArray(size), Lvalue(slot=slot, owner="str_concat()", writable=False))
+    return Text(found, size, cut=size < room)
 
 
 def differ(s: Scope, one: Text, other: Text, count: int) -> Value:
     """Whether the first characters of two strings differ, of at most `count`: 1, or 0."""
     p, b = s.p, s.p.b
-    (left, here), (right, there) = one.kept(p).lvalue.address(p), other.kept(p).lvalue.address(p)
+    (left, here), (right, there) = [movable(p, each.kept(p).lvalue, each.size).address(p) for each in (one, other)]
     answer = b.variable(hint="differs")
     b.write(answer, b.const(0))
     with range_loop(p, 0, min(count, one.size, other.size), 1, [answer]) as (loop, index):

@@ -122,7 +122,9 @@ _IGNORED: dict[str, Callable[[object], Any]] = {
     **dict.fromkeys(("lazy_symbolication", "use_blazesym"), _truth),
     **dict.fromkeys(("log_size", "on_stack_limit", "max_bpf_progs"), _Number(most=(1 << 64) - 1).read),
     **dict.fromkeys(("cache_user_symbols", "debuginfo_path", "max_ast_nodes", "symbol_source"), str),
-    **dict.fromkeys((f"unstable_{each}" for each in ("dw_ustack", "import", "macro", "tseries", "typeinfo")), str),
+    **dict.fromkeys(
+        (f"unstable_{each}" for each in ("dw_ustack", "import", "macro", "map_decl", "tseries", "typeinfo")), str
+    ),
 }
 _NAMES = (*_READERS, *_IGNORED)
 

@@ -8,6 +8,8 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate.values import Integer, Special
 from pyebpf.bpftrace.value_types import KernelStack, UserStack
 from pyebpf.builder.intrinsics import stacks, task
+from pyebpf.builder.values.integers import Int
+from pyebpf.types import S64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,12 +33,14 @@ def stack(s: Scope, name: str, arguments: Sequence[ast.Expression]) -> Value:
                 raise s.error("build_id is a mode of ustack: the kernel's own code is in no file", each)
         else:
             limit = known_number(s, each)
-            if limit < 1:
-                raise s.error(f"{name}({limit}): give a number of frames above 0", each)
+            if limit < 0:
+                raise s.error(f"{name}({limit}): give a number of frames, 0 or more", each)
     if mode == "build_id" and name == "kstack":
         mode = "raw"  # by the setting `stack_mode`, as in bpftrace
     p, limit = s.p, min(limit, stacks.DEPTH)
-    if name == "dw_ustack":
+    if not limit:  # none is kept, and nothing shown
+        number = Int(p.b.const(-1), S64)
+    elif name == "dw_ustack":
         number = s.script.unwinder.subprogram(limit).call(p, [], {})
     else:
         word: Any = stacks.kstack if name == "kstack" else stacks.ustack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import casts, maps, script_functions, type_names
+from pyebpf.bpftrace.translate import arithmetic, casts, maps, script_functions, type_names
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
     assign_variable,
@@ -22,11 +22,12 @@ from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
 from pyebpf.bpftrace.value_types import Number, described
 from pyebpf.builder.drop_counters import count_drop
-from pyebpf.builder.loops import CUT_OFF, limited_loop, range_loop
+from pyebpf.builder.loops import CUT_OFF, limited_loop, most_iterations, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.ssa.function import Join, Loop
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.dataclass import replace
+from pyebpf.types import S64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,19 +209,31 @@ def _for(s: Scope, node: ast.For) -> None:
         return
     first, stop = number(s, node.over.first), number(s, node.over.stop)
     p = s.p
-    if stop.literal is None or first.literal is None:
+    sure = first.sure and stop.sure
+    if stop.literal is None or first.literal is None or not sure or _is_longer(s, first, stop, node.over):
         _count_up(s, node, first, stop)
         return
-    with range_loop(p, first.literal, stop.literal, 1) as (loop, index):
-        assign_variable(s, node.variable.name, Integer(index.value, signed=True), node.variable)
+    signed = max(first.literal, stop.literal) <= S64.maximum
+    start = first.literal if signed else 0
+    with range_loop(p, start, start + stop.literal - first.literal, 1) as (loop, index):
+        at = index.value if signed else p.b.binary(Op.ADD, index.value, first.value)
+        assign_variable(s, node.variable.name, Integer(at, signed=signed), node.variable)
         s.loops.append(loop)
         run_block(s, node.body)
         s.loops.pop()
 
 
+def _is_longer(s: Scope, first: Integer, stop: Integer, node: ast.Range) -> bool:
+    """Whether a range of known length has more numbers than the kernel goes over, so that it ends the loop there."""
+    limit, count = most_iterations(s.p.target), (stop.literal or 0) - (first.literal or 0)
+    if count > limit and not s.p.target.has("isa:may_goto"):
+        raise s.error(f"this range has {count} numbers, and this kernel goes over {limit} at most: take fewer", node)
+    return count > limit
+
+
 def _count_up(s: Scope, node: ast.For, first: Integer, stop: Integer) -> None:
     """Build a loop over a range whose borders are known at run time only, and do not change in it."""
-    b = s.p.b
+    b, signed = s.p.b, arithmetic.is_signed(first, stop)
     position = b.variable(hint="position")
     b.write(position, b.binary(Op.SUB, first.value, b.const(1)))
 
@@ -229,8 +242,9 @@ def _count_up(s: Scope, node: ast.For, first: Integer, stop: Integer) -> None:
         assert before is not None
         number = b.binary(Op.ADD, before, b.const(1))
         b.write(position, number)
-        with b.if_(Compare(Relation.SLT, number, stop.value)):
-            assign_variable(s, node.variable.name, Integer(number, signed=True), node.variable)
+        with b.if_(Compare(Relation.SLT if signed else Relation.ULT, number, stop.value)):
+            at = Integer(number, signed=signed) if first.sure and stop.sure else Unknown(s.p)
+            assign_variable(s, node.variable.name, at, node.variable)
             s.loops.append(loop)
             run_block(s, node.body)
             s.loops.pop()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.buffers import fitted
-from pyebpf.bpftrace.translate.values import Condition, Reference, Special, of_number_type, read_stored
-from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Timestamp, Username
+from pyebpf.bpftrace.translate.values import Condition, Embedded, Reference, Special, of_number_type, read_stored
+from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Place, Timestamp, Username
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
+from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
 
 #: Types whose values are one number.
-_SCALARS = (Number, Boolean, Address, KernelStack, KernelSymbol, Timestamp, Username)
+_SCALARS = (Number, Boolean, Address, Place, KernelStack, KernelSymbol, Timestamp, Username)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +121,6 @@ def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
             return Condition(Compare(Relation.NE, number, p.b.const(0)))
         case Address(target, space, held):
             return Reference(number, target, space, held)
+        case Place(target, space):
+            return Embedded(KernelReference(number, target, space=space, embedded=True))
     return Special(type_, Int(number, S64 if isinstance(type_, KernelStack) else U64))

@@ -50,6 +50,9 @@ class Member:
         return Member(self.offset + distance, self.type, self.bit, self.bits)
 
 
+#: Bytes of a struct or of an array at most: BTF and the compiler's numbers of 32 bits hold no more.
+_MAX_SIZE = (1 << 31) - 1
+
 #: The id of a struct of the script's that a pointer leads to.
 _LATER = -(1 << 31)
 
@@ -164,9 +167,14 @@ class Structs:
                 inner = self._layouts[type_.name].members
                 members |= {key: member.moved(found.offset) for key, member in inner.items()}
             size = max(size, position)
+            self._check_size(-(-size // 8), f"{node.keyword} {node.name}".strip(), each)
             alignment = max(alignment, align if each.name or each.bits is None else 1)
         made = KernelType(node.keyword, -(-size // (8 * alignment)) * alignment, name, id=number)
         return Layout(made, alignment, members)
+
+    def _check_size(self, size: int, what: str, node: ast.Node) -> None:
+        if size > _MAX_SIZE:
+            raise self._source.error(f"{what} is too large, with {size} bytes: give it {_MAX_SIZE} at most", node)
 
     def _bit_field(self, node: ast.Member, type_: KernelType, position: int, *, packed: bool) -> tuple[Member, int]:
         """A member of some bits, and the bit behind it: it lies within one unit of its type."""
@@ -202,6 +210,7 @@ class Structs:
             length = node.size.value if isinstance(node.size, ast.Integer) else 0
             if node.size is not None and not isinstance(node.size, ast.Integer):
                 raise self._source.error("the length of this array is to be a number", node)
+            self._check_size(element.size * length, "this array", node)
             return KernelType("array", element.size * length, element=element, length=length), align
         if isinstance(node, ast.Enum) or (isinstance(node, ast.TypeName) and node.keyword == "enum"):
             return KernelType("enum", 4, node.name), 4

@@ -26,7 +26,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.arrays import Array
 from pyebpf.builder.values.kernel_numbers import as_number
 from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray
-from pyebpf.builder.values.lvalue import Lvalue, copy, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, zero
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_string, probe_read_value
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -162,6 +162,8 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     p, most = s.p, s.max_strlen
     if isinstance(value, Text) and not isinstance(value.source, CharacterArray):
         return _bytes_of(s, value, node)
+    if isinstance(value, Row | Elements) and (row := arrays.row_of(s, value, node)) is not None:
+        return _bytes_of_row(s, row, node)
     if len(node.arguments) == 2:
         length = number(s, node.arguments[1])
     elif isinstance(value, Text):
@@ -212,6 +214,23 @@ def _bytes_of(s: Scope, value: Text, node: ast.Call) -> Value:
     zero(p, place, 0, slot.size)
     b.store(place, 0, b.const(wanted), 4)
     value.copy_bytes(p, place, 4, wanted)
+    return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), type_.storage))
+
+
+def _bytes_of_row(s: Scope, row: Row, node: ast.Call) -> Value:
+    """`buf(array)`, `buf(array, n)`: the bytes of an array that the program keeps, the first n of them."""
+    from pyebpf.bpftrace.translate.expressions import known_number
+
+    p, b, room = s.p, s.p.b, row.type.storage.size
+    wanted = known_number(s, node.arguments[1]) if len(node.arguments) == 2 else room
+    if not 1 <= wanted <= room:
+        raise s.error(f"buf() of {wanted} bytes: give 1 to {room}, as the array has", node)
+    type_ = Buffer(wanted)
+    slot = b.slot(-(-type_.storage.size // 8) * 8, name="buf")
+    place = b.slot_address(slot)
+    zero(p, place, 0, slot.size)
+    b.store(place, 0, b.const(wanted), 4)
+    copy(p, place, 4, *row.lvalue.address(p), wanted)
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), type_.storage))
 
 
@@ -296,7 +315,7 @@ def character(s: Scope, value: Text, index: Integer, node: ast.Node) -> Value:
     if index.literal is not None:
         item = as_integer(s, wrapped(s, kept_text.item(p, index.literal), node), node)
         return Integer(b.emit(Op.SEXT, item.value, size=1), signed=True, size=1)
-    address, offset = kept_text.lvalue.address(p)
+    address, offset = movable(p, kept_text.lvalue, value.size).address(p)
     found = b.variable(hint="character")
     b.write(found, b.const(0))
     with b.if_(Compare(Relation.ULT, index.value, b.const(value.size))):

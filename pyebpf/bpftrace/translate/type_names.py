@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Record, String, Tuple, natural
+from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Place, Record, String, Tuple, natural
 from pyebpf.builder.ssa.conditions import Always
+from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.memory import Space
 from pyebpf.errors import NotFound, NotSupported
 from pyebpf.types import INTEGERS, CharFactory, IntType
@@ -30,6 +31,25 @@ def asked(s: Scope, node: ast.Expression) -> Value:
         pass
     s.asking = before
     return found
+
+
+def struct_of(s: Scope, node: ast.Expression) -> KernelType | None:
+    """The struct that an expression is, as `*$pointer` is one; None while that is still being found."""
+    from pyebpf.bpftrace.translate.expressions import evaluate
+    from pyebpf.bpftrace.translate.values import Embedded, is_unknown
+
+    b, before = s.p.b, s.asking
+    s.asking = True
+    with b.if_(Always(holds=False)):
+        found = evaluate(s, node)
+    with b.else_():
+        pass
+    s.asking = before
+    if is_unknown(found):
+        return None
+    if not isinstance(found, Embedded) or not isinstance(found.entity, KernelReference):
+        raise s.error(f"this is {found.type.name}, and no struct: write *$pointer, or struct NAME", node)
+    return found.entity.type
 
 
 def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
@@ -127,6 +147,8 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
 
 def _layout(type_: ValueType) -> tuple[int, int]:
     """Size and alignment of a type as C lays it out: in maps and events numbers take more."""
+    if isinstance(type_, Place):
+        return type_.target.size, 8
     if isinstance(type_, Array):
         return natural(type_).size, _layout(type_.element)[1]
     if not isinstance(type_, Tuple | Record):
@@ -157,4 +179,4 @@ def target(s: Scope, node: ast.TypeOf) -> KernelType | IntType | CharFactory | N
     found = value_type(s, node)
     if isinstance(found, Number):
         return integer(found)
-    return found.target if isinstance(found, Address) else None
+    return found.target if isinstance(found, Address | Place) else None
