@@ -20,6 +20,7 @@ from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.errors import InvalidValue
+from pyebpf.kernel.wait import Epoll
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at whether the end was asked for.
 _PERIOD = 0.1
-#: Seconds for which more events may come while these were few: a probe wakes only a reader that waits.
+#: Seconds for which more events may come while these were few: a probe wakes only a reader that waits. They are spent
+#: in the call that waits for events, too, so that scripts about sleep() and the like do not see their own tracer.
 _REST, _MANY = 0.001, 1000
 
 
@@ -75,7 +77,7 @@ class Script(BPF):
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
-        #: The status that the script's `exit()` gave.
+        #: The status that the script's last `exit()` gave, END's among them.
         self.status = 0
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
@@ -141,7 +143,7 @@ class Script(BPF):
             raise InvalidValue("No probes attached: --mode bench, or output(benchmarks=True), runs the bench probes")
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
-        captured = _Captured()
+        captured, rest = _Captured(), Epoll()
         try:
             self.load()
             # Known now: probes whose places are missing may have been left out.
@@ -160,7 +162,7 @@ class Script(BPF):
                 from pyebpf.bpftrace.benchmarks import measured
                 from pyebpf.kernel.bpf import enable_stats
 
-                yield from measured(self._script.benchmarks, enable_stats, json=json)
+                yield from measured(self._script.benchmarks, enable_stats, stop, json=json)
             elif printer.status is None:
                 yield from self._iterated(printer)
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
@@ -172,9 +174,8 @@ class Script(BPF):
                 captured.write()
                 yield from printer.texts(self._script.script.events, records)
                 if 0 < len(records) < _MANY and printer.status is None:
-                    time.sleep(_REST)
-            stopped = printer.status
-            if stopped is None:
+                    rest.wait(_REST)
+            if printer.status is None:
                 yield from self._printed(printer, 0.0)
             else:
                 self._script.script.events.poll(0.0)  # what came after exit() is not wanted
@@ -183,9 +184,10 @@ class Script(BPF):
             self._script.script.events.poll(0.0)
             for each in self._script.ends:
                 each.program.test_run()
-            printer.status = None
+            stopped = printer.taken_status()
             yield from self._printed(printer, 0.0)
-            self.status = stopped or 0
+            last = printer.taken_status()
+            self.status = (stopped or 0) if last is None else last
             if self._script.script.settings.print_maps_on_exit or not self.escapes:
                 yield printer.before_maps
             if self._script.script.settings.print_maps_on_exit:
@@ -193,6 +195,7 @@ class Script(BPF):
             self.last_dropped = dict(self.dropped)
         finally:
             captured.close()
+            rest.close()
             self.close()
 
     def _captured(self) -> _Captured:
