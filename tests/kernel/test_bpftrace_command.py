@@ -210,6 +210,28 @@ def test_options_may_stand_before_the_script() -> None:
     assert done.stderr.startswith("pyebpf -e: give a script behind the options")
 
 
+def test_options_may_stand_among_the_arguments(tmp_path: Path) -> None:
+    """Of a file's, too, as in bpftrace: only behind two dashes are they the script's."""
+    text = "BEGIN { print(($#, $1, $2)); }"
+    (tmp_path / "a.bt").write_text(text)
+    for begin in (("-e", text), ("run", str(tmp_path / "a.bt")), ("run", "--", str(tmp_path / "a.bt"))):
+        done = pyebpf(*begin, "-7", "-c", "echo RAN", "5", "-q")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(2, -7, 5)\nRAN\n\n\n", ""), begin
+        done = pyebpf(*begin, "-q", "--", "-c", "true")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(2, -c, true)\n\n\n", ""), begin
+
+
+def test_options_that_exclude_each_other_are_refused() -> None:
+    """And a stage behind -d, which bpftrace has."""
+    done = pyebpf("-e", "BEGIN { }", "-p", str(os.getpid()), "5", "-c", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("pyebpf -e: -p and -c: give one of them; with -c it is the command's process")
+    for words in (("-d", "ast", "-e", "BEGIN { }"), ("-e", "BEGIN { }", "5", "-d", "ast")):
+        done = pyebpf(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("pyebpf -e: -d ast: -d prints the bytecode, and takes no stage: leave out ast")
+
+
 def test_long_names_of_options() -> None:
     """As bpftrace has them, with a space or = before the value."""
     done = pyebpf("-e", 'BEGIN { printf("%d\\n", $1); }', "--quiet", "--cmd", "true", "-f", "text", "7")
