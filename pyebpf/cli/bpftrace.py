@@ -194,12 +194,12 @@ def print_output(
             tell_attached(script, count, verbose=verbose)
             if json:
                 sink.write(counted("attached_probes", "probes", count))
-        if child is not None:
-            child.start()
 
     with ExitStack() as files, until_signal() as stop, _signals_of(script):
 
         def is_over() -> bool:
+            if child is not None:
+                child.start()  # this is asked from when BEGIN's text is written, and the command's comes behind it
             shown = messages is not None and messages.is_over
             return stop.is_set() or shown or (child is not None and child.is_over())
 

@@ -35,7 +35,7 @@ class Child:
         if found is None:
             raise PyebpfError(f"-c {command!r}: {_missing(self._words)}")
         self._path = found
-        self._over = False
+        self._begun = self._over = False
 
     def __enter__(self) -> Self:
         sys.stdout.flush()
@@ -84,7 +84,10 @@ class Child:
             os.waitpid(self.pid, 0)
 
     def start(self) -> None:
-        """Let the command begin."""
+        """Let the command begin, if it has not."""
+        if self._begun:
+            return
+        self._begun = True
         with suppress(BrokenPipeError):  # somebody killed it
             os.write(self._begin, b"\n")
 
