@@ -19,7 +19,7 @@ from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, check_argument
 from pyebpf.kernel.wait import Epoll
 from pyebpf.maps import over
 from pyebpf.output.escape import escaped
@@ -50,7 +50,8 @@ class Script(BPF):
     `settings` are as those of a script's `config` block, and go before them. With `only` it has no other probes than
     those whose attach points this regular expression finds, and BEGIN and END.
 
-    Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
+    Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet;
+    InvalidValue for arguments that are none, NotFound when it is loaded and there is no such process.
     """
 
     def __init__(
@@ -66,7 +67,9 @@ class Script(BPF):
         only: str = "",
         target: Target | None = None,
     ) -> None:
+        _check_arguments(text, arguments, pid, child)
         super().__init__(target)
+        self._pid = pid
         self._files = included_files() if "#include" in text else None
         self._script = ScriptModule(
             self, text, arguments, file, pid, child, settings, only, self._files, ProgramFiles()
@@ -84,6 +87,12 @@ class Script(BPF):
         self.escapes = False
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
+
+    def _start(self, *, attach: bool) -> None:
+        """Load and attach as any BPF, if the process is there whose events are wanted."""
+        if self._pid is not None:
+            self.check_exists([("pid", "process", self._pid)])
+        super()._start(attach=attach)
 
     def linked(self, target: Target, excluded: Excluded | None) -> ModuleSpec:
         """Find the types of the script, and link it."""
@@ -274,6 +283,22 @@ class Script(BPF):
 
         address %= 1 << 64
         self._running.detach_from(lambda place: isinstance(place, Breakpoint) and place.place == address)
+
+
+def _check_arguments(text: str, arguments: Sequence[str], pid: int | None, child: int | None) -> None:
+    """Refuse arguments of other types than Script has. A string is a sequence of strings, too."""
+    check_argument("Script(text)", text, str, "the text of a script")
+    if isinstance(arguments, str):
+        raise InvalidValue(f"Script(arguments={arguments!r}): give a list of strings, such as [{arguments!r}]")
+    check_argument("Script(arguments=...)", arguments, (list, tuple), "a list of strings")
+    for number, each in enumerate(arguments, 1):
+        check_argument(f"Script(arguments=...), ${number}", each, str, "a string")
+    for name, process in (("pid", pid), ("child", child)):
+        if process is None:
+            continue
+        check_argument(f"Script({name}=...)", process, int, "the number of a process")
+        if process <= 0:
+            raise InvalidValue(f"Script({name}={process}): give the number of a process, 1 or more")
 
 
 class _Unwinding:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from pyebpf.cli.bpftrace_options import INSTEAD
+from pyebpf.errors import NotFound
 from pyebpf.script import Script
 from tests.support.command import pyebpf
 from tests.support.needs import needs
-from tests.support.system_calls import getpgid
+from tests.support.system_calls import NO_PROCESS, getpgid
 
 EXEC = 'tracepoint:sched:sched_process_exec /pid == cpid/ { printf("%d %s\\n", pid == cpid, comm); }'
 
@@ -172,6 +173,12 @@ def test_wrong_values_are_refused(arguments: list[str], message: str) -> None:
     done = pyebpf("-e", "BEGIN { }", *arguments)
     assert done.returncode == 2
     assert done.stderr == f"pyebpf -e: {message}; see pyebpf -e --help\n"
+
+
+def test_a_process_that_is_not_there_is_refused() -> None:
+    """In Python when the script is loaded; a thread that is not its process's first is none, either."""
+    with pytest.raises(NotFound, match=f"pid: there is no process {NO_PROCESS}"):
+        Script("BEGIN { }", pid=NO_PROCESS).load()
 
 
 def test_options_of_a_script_stand_behind_two_dashes() -> None:
