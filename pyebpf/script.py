@@ -40,6 +40,8 @@ _PERIOD = 0.1
 #: Seconds for which more events may come while these were few: a probe wakes only a reader that waits. They are spent
 #: in the call that waits for events, too, so that scripts about sleep() and the like do not see their own tracer.
 _REST, _MANY = 0.001, 1000
+#: Characters of an attach point that each repetition of a filter is taken to try.
+_PART = 24
 
 
 class Script(BPF):
@@ -68,6 +70,8 @@ class Script(BPF):
         target: Target | None = None,
     ) -> None:
         _check_arguments(text, arguments, pid, child)
+        if only:
+            _check_filter(only)
         super().__init__(target)
         self._pid = pid
         self._files = included_files() if "#include" in text else None
@@ -299,6 +303,18 @@ def _check_arguments(text: str, arguments: Sequence[str], pid: int | None, child
         check_argument(f"Script({name}=...)", process, int, "the number of a process")
         if process <= 0:
             raise InvalidValue(f"Script({name}={process}): give the number of a process, 1 or more")
+
+
+def _check_filter(only: str) -> None:
+    """Refuse a regular expression that may try more ways than there is time for, as `(a+)+$` does."""
+    from pyebpf.dsl.backtracking import may_backtrack
+
+    check_argument("Script(only=...)", only, str, "a regular expression")
+    if may_backtrack(only, _PART):
+        raise InvalidValue(
+            f"--probe-filter {only!r}: this regular expression may take for ever: repeat no repetition, as in (a+)+, "
+            "and have four of * and + at most"
+        )
 
 
 class _Unwinding:

@@ -167,6 +167,15 @@ def test_arguments_that_are_none_are_refused(arguments: Any, options: Any, messa
         Script(*arguments, **options)
 
 
+def test_a_filter_that_would_not_end_is_refused() -> None:
+    """One that repeats what repeats; others may have some repetitions."""
+    for only in ("(a+)+$", "((a*)b*)*c", ".*.*.*.*.*"):
+        with pytest.raises(InvalidValue, match=re.escape(f"--probe-filter {only!r}: this regular expression may take")):
+            Script("interval:s:5 { }", only=only)
+    (program,) = Script("interval:s:5 { }", only=".*v.*l:.*(5|6)").compile(FakeTarget()).programs
+    assert program.name == "interval_s"
+
+
 def test_cat_prints_no_more_than_fits_into_memory() -> None:
     """What `max_cat_bytes` asks for is made no room for before a file is so large."""
     setting = {"max_cat_bytes": "67108864"}
