@@ -151,6 +151,8 @@ class Script(BPF):
         any text. With `json` the text is JSON, an object a line. With `benchmarks` nothing is attached: the `bench`
         probes are run and timed.
         """
+        if self._entered:
+            raise InvalidValue("output() attaches the script by itself, and closes it: leave out the `with` around it")
         others = [each for each in self._script.lists if each is not self._script.benchmarks]
         if self._script.benchmarks and not any(others) and not benchmarks:
             raise InvalidValue("No probes attached: --mode bench, or output(benchmarks=True), runs the bench probes")

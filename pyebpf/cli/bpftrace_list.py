@@ -173,7 +173,7 @@ def _uprobes(machine: Machine, provider: str, place: str, name: str) -> Iterator
 
 def _usdt(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
     for each in (point for file in machine.files(place) for point in machine.of_kind(attach_points.USDT, file, name)):
-        yield Listed(f"{provider}:{each.place}:{each.name}")
+        yield Listed(f"{provider}:{each.place}:{each.name}", machine.values(each))
 
 
 def _iterators(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
