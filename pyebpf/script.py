@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
@@ -22,9 +21,9 @@ from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.errors import InvalidValue, check_argument
 from pyebpf.kernel.wait import Epoll
 from pyebpf.maps import over
-from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
 from pyebpf.script_files import ProgramFiles, beginning, included_files, new_file
+from pyebpf.script_names import MachineNames, booted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -221,7 +220,7 @@ class Script(BPF):
         from pyebpf.bpftrace.packets import Captures
         from pyebpf.events import PerfBuffer
 
-        files = Captures(packets.files, _booted(), new_file)
+        files = Captures(packets.files, booted(), new_file)
         return _Captured(PerfBuffer(self.loaded_map(packets.map_name), pages=pages), files)
 
     @property
@@ -280,7 +279,9 @@ class Script(BPF):
             from pyebpf.bpftrace.json_printer import JsonPrinter
 
             kind = JsonPrinter
-        made = kind(_Tables(self), _Names(self), lambda path: beginning(path, limit, _complain), _system, _complain)
+        made = kind(
+            _Tables(self), MachineNames(self), lambda path: beginning(path, limit, _complain), _system, _complain
+        )
         made.warns, made.escapes, made.unwatch = self.warns, self.escapes, self._unwatch
         return made
 
@@ -366,114 +367,6 @@ class _Tables(dict[str, Any]):
         return iter([each.name for each in self._maps.tables()])
 
 
-class _Names:
-    """Names of this machine."""
-
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        #: Names of numbers by the kernel's enums, as they are asked for.
-        self._enums: dict[str, dict[int, str]] = {}
-        #: When the machine started: asked once, so that times differ by what lies between them.
-        self._started = _booted()
-
-    def kernel_stack(self, number: int, limit: int, mode: str) -> str:
-        frames = self._script.stacks.kernel(number, tracer=True)
-        return stack_text(frames, limit, mode, self._readable, kernel=True)
-
-    def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
-        if mode == "build_id":
-            return places_text(self._script.stacks.user_places(number, pid)[:limit])
-        source = self._script._script.script.settings.show_debug_info and mode != "raw"
-        frames = self._script.stacks.user(number, pid, source=source)
-        return stack_text(frames, limit, mode, self._readable)
-
-    def _readable(self, name: str) -> str:
-        """A symbol's name, demangled unless the script's `config` says otherwise."""
-        if not name.startswith(("_Z", "_R")) or not self._script._script.script.settings.cpp_demangle:
-            return name
-        from pyebpf.symbols.demangle import demangled  # most programs are written in C
-
-        return demangled(name, parameters=True)
-
-    @property
-    def trailer(self) -> str:
-        return self._script._script.script.settings.str_trunc_trailer
-
-    def shown(self, text: str) -> str:
-        return escaped(text) if self._script.escapes else text
-
-    def kernel_symbol(self, address: int) -> str:
-        frame = self._script._names().kernel_frames((address,))[0]
-        return symbol_text(frame, self._readable)
-
-    def user_symbol(self, address: int, pid: int) -> str:
-        return symbol_text(self._script.stacks.user_function(address, pid), self._readable)
-
-    def user(self, number: int) -> str:
-        import pwd
-
-        try:
-            return pwd.getpwuid(number).pw_name
-        except KeyError:
-            return str(number)
-
-    def cgroup_path(self, number: int, pattern: str) -> str:
-        from pyebpf.symbols.cgroups import paths
-
-        return ",".join([f"{name}:{path}" for name, path in paths(number, pattern)])
-
-    def number_name(self, kind: str, number: int) -> str:
-        return _number_name(kind, number)
-
-    def enumerator(self, enum: str, number: int) -> str:
-        from pyebpf.btf import Enumeration, Kind
-        from pyebpf.runtime.host import kernel_btf
-
-        if enum not in self._enums:
-            btf = kernel_btf()
-            ids = btf.find(enum, (Kind.ENUM, Kind.ENUM64))
-            found = [btf.enumeration(enum[1:])] if enum[0] == ":" else [btf.type_by_id(each) for each in ids]
-            named = (each for node in found if isinstance(node, Enumeration) for each in node.enumerators)
-            self._enums[enum] = {each.value: each.name for each in named}
-        return self._enums[enum].get(number, str(number))
-
-    def gfp_flags(self, flags: int) -> str:
-        from pyebpf.bpftrace.gfp_flags import words
-        from pyebpf.runtime.host import kernel_btf
-
-        return words(flags, lambda name: kernel_btf().find_enumerator(f"___GFP_{name}_BIT"))
-
-    def time(self, layout: str, nanoseconds: int) -> str:
-        seconds, rest = divmod(self._started + nanoseconds, 10**9)
-        layout = layout.replace("%f", f"{rest // 1000:06}")
-        return time.strftime(layout, time.localtime(seconds))
-
-
-def _booted() -> int:
-    """When the machine was started, in nanoseconds since the epoch."""
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def _number_name(kind: str, number: int) -> str:
-    import os
-    import signal
-
-    if kind == "strerror":
-        if not number:
-            return "Success"
-        from pyebpf.uapi import errno_table
-
-        return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
-    if kind == "signal_name":
-        try:
-            return signal.strsignal(number) or f"Unknown signal {number}"
-        except ValueError:
-            return "N/A" if number else "Unknown signal 0"
-    from pyebpf.arch import host
-
-    return host().system_call_names.get(number, "Unknown syscall")
-
-
 def _cgroup_id(path: str) -> int:
     from pathlib import Path
 
@@ -490,5 +383,11 @@ def _complain(text: str) -> None:
 def _system(command: str) -> str:
     import subprocess
 
-    found = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)  # noqa: S602 - the command is the author of the script's
+    found = subprocess.run(  # noqa: S602 - the command is the author of the script's
+        command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    if found.returncode > 0:
+        _complain(f"ERROR: command exited with code {found.returncode}")
+    elif found.returncode:
+        _complain(f"ERROR: child process did not exit normally (signal {-found.returncode})")
     return found.stdout.decode(errors="surrogateescape")
