@@ -206,7 +206,7 @@ _PROVIDERS = {
     "kprobe": Provider(_kprobes, ("k",)),
     "kretprobe": Provider(_kprobes, ("kr",), listed=False),
     "profile": Provider(_fixed(*UNITS), ("p",), listed=False),
-    "rawtracepoint": Provider(_raw_tracepoints, ("rt",)),
+    "rawtracepoint": Provider(_raw_tracepoints, ("rt", "raw_tracepoint")),
     "self": Provider(_fixed("signal:SIGUSR1"), listed=False),
     "software": Provider(_fixed(*_SOFTWARE), ("s",)),
     "tracepoint": Provider(_tracepoints, ("t",)),
