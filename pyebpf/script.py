@@ -14,16 +14,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
 from pyebpf.bpftrace.module import ScriptModule
-from pyebpf.bpftrace.printer import Printer, with_fraction
+from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, check_argument
+from pyebpf.kernel.wait import Epoll
 from pyebpf.maps import over
-from pyebpf.output.escape import escaped
 from pyebpf.runtime import BPF
 from pyebpf.script_files import ProgramFiles, beginning, included_files, new_file
+from pyebpf.script_names import MachineNames, booted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at whether the end was asked for.
 _PERIOD = 0.1
-#: Seconds for which more events may come while these were few: a probe wakes only a reader that waits.
+#: Seconds for which more events may come while these were few: a probe wakes only a reader that waits. They are spent
+#: in the call that waits for events, too, so that scripts about sleep() and the like do not see their own tracer.
 _REST, _MANY = 0.001, 1000
+#: Characters of an attach point that each repetition of a filter is taken to try.
+_PART = 24
 
 
 class Script(BPF):
@@ -48,7 +51,8 @@ class Script(BPF):
     `settings` are as those of a script's `config` block, and go before them. With `only` it has no other probes than
     those whose attach points this regular expression finds, and BEGIN and END.
 
-    Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet.
+    Raises CompileError, at its place, for a script that is not right, or asks for what is not supported yet;
+    InvalidValue for arguments that are none, NotFound when it is loaded and there is no such process.
     """
 
     def __init__(
@@ -64,7 +68,11 @@ class Script(BPF):
         only: str = "",
         target: Target | None = None,
     ) -> None:
+        _check_arguments(text, arguments, pid, child)
+        if only:
+            _check_filter(only)
         super().__init__(target)
+        self._pid = pid
         self._files = included_files() if "#include" in text else None
         self._script = ScriptModule(
             self, text, arguments, file, pid, child, settings, only, self._files, ProgramFiles()
@@ -75,13 +83,19 @@ class Script(BPF):
         self._script.script.cgroup_id = _cgroup_id
         #: Whether warnf() prints anything.
         self.warns = True
-        #: The status that the script's `exit()` gave.
+        #: The status that the script's last `exit()` gave, END's among them.
         self.status = 0
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
         self.escapes = False
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
+
+    def _start(self, *, attach: bool) -> None:
+        """Load and attach as any BPF, if the process is there whose events are wanted."""
+        if self._pid is not None:
+            self.check_exists([("pid", "process", self._pid)])
+        super()._start(attach=attach)
 
     def linked(self, target: Target, excluded: Excluded | None) -> ModuleSpec:
         """Find the types of the script, and link it."""
@@ -136,12 +150,14 @@ class Script(BPF):
         any text. With `json` the text is JSON, an object a line. With `benchmarks` nothing is attached: the `bench`
         probes are run and timed.
         """
+        if self._entered:
+            raise InvalidValue("output() attaches the script by itself, and closes it: leave out the `with` around it")
         others = [each for each in self._script.lists if each is not self._script.benchmarks]
         if self._script.benchmarks and not any(others) and not benchmarks:
             raise InvalidValue("No probes attached: --mode bench, or output(benchmarks=True), runs the bench probes")
         end = None if duration is None else time.monotonic() + duration
         printer = self.printer(json=json)
-        captured = _Captured()
+        captured, rest = _Captured(), Epoll()
         try:
             self.load()
             # Known now: probes whose places are missing may have been left out.
@@ -160,7 +176,7 @@ class Script(BPF):
                 from pyebpf.bpftrace.benchmarks import measured
                 from pyebpf.kernel.bpf import enable_stats
 
-                yield from measured(self._script.benchmarks, enable_stats, json=json)
+                yield from measured(self._script.benchmarks, enable_stats, stop, json=json)
             elif printer.status is None:
                 yield from self._iterated(printer)
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
@@ -172,9 +188,8 @@ class Script(BPF):
                 captured.write()
                 yield from printer.texts(self._script.script.events, records)
                 if 0 < len(records) < _MANY and printer.status is None:
-                    time.sleep(_REST)
-            stopped = printer.status
-            if stopped is None:
+                    rest.wait(_REST)
+            if printer.status is None:
                 yield from self._printed(printer, 0.0)
             else:
                 self._script.script.events.poll(0.0)  # what came after exit() is not wanted
@@ -183,9 +198,10 @@ class Script(BPF):
             self._script.script.events.poll(0.0)
             for each in self._script.ends:
                 each.program.test_run()
-            printer.status = None
+            stopped = printer.taken_status()
             yield from self._printed(printer, 0.0)
-            self.status = stopped or 0
+            last = printer.taken_status()
+            self.status = (stopped or 0) if last is None else last
             if self._script.script.settings.print_maps_on_exit or not self.escapes:
                 yield printer.before_maps
             if self._script.script.settings.print_maps_on_exit:
@@ -193,6 +209,7 @@ class Script(BPF):
             self.last_dropped = dict(self.dropped)
         finally:
             captured.close()
+            rest.close()
             self.close()
 
     def _captured(self) -> _Captured:
@@ -203,7 +220,7 @@ class Script(BPF):
         from pyebpf.bpftrace.packets import Captures
         from pyebpf.events import PerfBuffer
 
-        files = Captures(packets.files, _booted(), new_file)
+        files = Captures(packets.files, booted(), new_file)
         return _Captured(PerfBuffer(self.loaded_map(packets.map_name), pages=pages), files)
 
     @property
@@ -262,7 +279,9 @@ class Script(BPF):
             from pyebpf.bpftrace.json_printer import JsonPrinter
 
             kind = JsonPrinter
-        made = kind(_Tables(self), _Names(self), lambda path: beginning(path, limit, _complain), _system, _complain)
+        made = kind(
+            _Tables(self), MachineNames(self), lambda path: beginning(path, limit, _complain), _system, _complain
+        )
         made.warns, made.escapes, made.unwatch = self.warns, self.escapes, self._unwatch
         return made
 
@@ -271,6 +290,34 @@ class Script(BPF):
 
         address %= 1 << 64
         self._running.detach_from(lambda place: isinstance(place, Breakpoint) and place.place == address)
+
+
+def _check_arguments(text: str, arguments: Sequence[str], pid: int | None, child: int | None) -> None:
+    """Refuse arguments of other types than Script has. A string is a sequence of strings, too."""
+    check_argument("Script(text)", text, str, "the text of a script")
+    if isinstance(arguments, str):
+        raise InvalidValue(f"Script(arguments={arguments!r}): give a list of strings, such as [{arguments!r}]")
+    check_argument("Script(arguments=...)", arguments, (list, tuple), "a list of strings")
+    for number, each in enumerate(arguments, 1):
+        check_argument(f"Script(arguments=...), ${number}", each, str, "a string")
+    for name, process in (("pid", pid), ("child", child)):
+        if process is None:
+            continue
+        check_argument(f"Script({name}=...)", process, int, "the number of a process")
+        if process <= 0:
+            raise InvalidValue(f"Script({name}={process}): give the number of a process, 1 or more")
+
+
+def _check_filter(only: str) -> None:
+    """Refuse a regular expression that may try more ways than there is time for, as `(a+)+$` does."""
+    from pyebpf.dsl.backtracking import may_backtrack
+
+    check_argument("Script(only=...)", only, str, "a regular expression")
+    if may_backtrack(only, _PART):
+        raise InvalidValue(
+            f"--probe-filter {only!r}: this regular expression may take for ever: repeat no repetition, as in (a+)+, "
+            "and have four of * and + at most"
+        )
 
 
 class _Unwinding:
@@ -320,114 +367,6 @@ class _Tables(dict[str, Any]):
         return iter([each.name for each in self._maps.tables()])
 
 
-class _Names:
-    """Names of this machine."""
-
-    def __init__(self, script: Script) -> None:
-        self._script = script
-        #: Names of numbers by the kernel's enums, as they are asked for.
-        self._enums: dict[str, dict[int, str]] = {}
-        #: When the machine started: asked once, so that times differ by what lies between them.
-        self._started = _booted()
-
-    def kernel_stack(self, number: int, limit: int, mode: str) -> str:
-        frames = self._script.stacks.kernel(number, tracer=True)
-        return stack_text(frames, limit, mode, self._readable, kernel=True)
-
-    def user_stack(self, number: int, pid: int, limit: int, mode: str) -> str:
-        if mode == "build_id":
-            return places_text(self._script.stacks.user_places(number, pid)[:limit])
-        source = self._script._script.script.settings.show_debug_info and mode != "raw"
-        frames = self._script.stacks.user(number, pid, source=source)
-        return stack_text(frames, limit, mode, self._readable)
-
-    def _readable(self, name: str) -> str:
-        """A symbol's name, demangled unless the script's `config` says otherwise."""
-        if not name.startswith(("_Z", "_R")) or not self._script._script.script.settings.cpp_demangle:
-            return name
-        from pyebpf.symbols.demangle import demangled  # most programs are written in C
-
-        return demangled(name, parameters=True)
-
-    @property
-    def trailer(self) -> str:
-        return self._script._script.script.settings.str_trunc_trailer
-
-    def shown(self, text: str) -> str:
-        return escaped(text) if self._script.escapes else text
-
-    def kernel_symbol(self, address: int) -> str:
-        frame = self._script._names().kernel_frames((address,))[0]
-        return symbol_text(frame, self._readable)
-
-    def user_symbol(self, address: int, pid: int) -> str:
-        return symbol_text(self._script.stacks.user_function(address, pid), self._readable)
-
-    def user(self, number: int) -> str:
-        import pwd
-
-        try:
-            return pwd.getpwuid(number).pw_name
-        except KeyError:
-            return str(number)
-
-    def cgroup_path(self, number: int, pattern: str) -> str:
-        from pyebpf.symbols.cgroups import paths
-
-        return ",".join([f"{name}:{path}" for name, path in paths(number, pattern)])
-
-    def number_name(self, kind: str, number: int) -> str:
-        return _number_name(kind, number)
-
-    def enumerator(self, enum: str, number: int) -> str:
-        from pyebpf.btf import Enumeration, Kind
-        from pyebpf.runtime.host import kernel_btf
-
-        if enum not in self._enums:
-            btf = kernel_btf()
-            ids = btf.find(enum, (Kind.ENUM, Kind.ENUM64))
-            found = [btf.enumeration(enum[1:])] if enum[0] == ":" else [btf.type_by_id(each) for each in ids]
-            named = (each for node in found if isinstance(node, Enumeration) for each in node.enumerators)
-            self._enums[enum] = {each.value: each.name for each in named}
-        return self._enums[enum].get(number, str(number))
-
-    def gfp_flags(self, flags: int) -> str:
-        from pyebpf.bpftrace.gfp_flags import words
-        from pyebpf.runtime.host import kernel_btf
-
-        return words(flags, lambda name: kernel_btf().find_enumerator(f"___GFP_{name}_BIT"))
-
-    def time(self, layout: str, nanoseconds: int) -> str:
-        seconds, rest = divmod(self._started + nanoseconds, 10**9)
-        layout = with_fraction(layout, rest)
-        return time.strftime(layout, time.localtime(seconds))
-
-
-def _booted() -> int:
-    """When the machine was started, in nanoseconds since the epoch."""
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def _number_name(kind: str, number: int) -> str:
-    import os
-    import signal
-
-    if kind == "strerror":
-        if not number:
-            return "Success"
-        from pyebpf.uapi import errno_table
-
-        return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
-    if kind == "signal_name":
-        try:
-            return signal.strsignal(number) or f"Unknown signal {number}"
-        except ValueError:
-            return "N/A" if number else "Unknown signal 0"
-    from pyebpf.arch import host
-
-    return host().system_call_names.get(number, "Unknown syscall")
-
-
 def _cgroup_id(path: str) -> int:
     from pathlib import Path
 
@@ -444,5 +383,11 @@ def _complain(text: str) -> None:
 def _system(command: str) -> str:
     import subprocess
 
-    found = subprocess.run(command, shell=True, stdout=subprocess.PIPE, check=False)  # noqa: S602 - the command is the author of the script's
+    found = subprocess.run(  # noqa: S602 - the command is the author of the script's
+        command, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    if found.returncode > 0:
+        _complain(f"ERROR: command exited with code {found.returncode}")
+    elif found.returncode:
+        _complain(f"ERROR: child process did not exit normally (signal {-found.returncode})")
     return found.stdout.decode(errors="surrogateescape")

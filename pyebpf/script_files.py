@@ -8,7 +8,7 @@ from pyebpf.bpftrace.translate.user_files import UserFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
 
     from pyebpf.attach.uprobes import Uprobe
     from pyebpf.bpftrace.includes import Files
@@ -108,14 +108,15 @@ def _included(path: str, file: str) -> tuple[str, str] | None:
     from pathlib import Path
 
     from pyebpf.errors import MalformedData, NotFound
-    from pyebpf.symbols.files import open_regular
 
     for found in (Path(file).parent / path, Path(path)):
         try:
-            with open_regular(str(found)) as opened:
-                data = opened.read(_MAX_INCLUDED + 1)
+            with _open(str(found)) as opened:
+                data = _first_bytes(opened, _MAX_INCLUDED + 1)
         except NotFound:
             continue
+        except MalformedData as error:
+            raise MalformedData(f'#include "{path}": {error}') from None
         if len(data) > _MAX_INCLUDED:
             raise MalformedData(f"{found} has more than {_MAX_INCLUDED >> 20} MiB: a script includes no such file")
         return data.decode(errors="surrogateescape"), str(found)
@@ -137,6 +138,8 @@ def new_file(path: str) -> TextIO:
 
 #: Bytes that are read of a file at once, so that a large limit does not make room for all of it.
 _PIECE = 1 << 16
+#: Regular files of procfs and tracefs whose reading takes away what is there to be read.
+_CONSUMED = ("kmsg", "trace_pipe", "trace_pipe_raw", "snapshot_raw")
 
 
 def beginning(path: str, limit: int, complain: Callable[[str], object]) -> str:
@@ -145,19 +148,48 @@ def beginning(path: str, limit: int, complain: Callable[[str], object]) -> str:
     from errno import ENOENT
 
     from pyebpf.errors import KernelError, MalformedData, NotFound
-    from pyebpf.symbols.files import open_regular
 
-    parts: list[bytes] = []
     try:
-        with open_regular(path) as file:
-            while limit and (part := os.read(file.fileno(), min(limit, _PIECE))):
-                parts.append(part)
-                limit -= len(part)
-    except BlockingIOError:
-        pass  # trace_pipe and the like, which have no more as yet
-    except MalformedData:
-        complain(f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read")
+        with _open(path) as file:
+            return _first_bytes(file, limit).decode(errors="surrogateescape")
+    except MalformedData as error:
+        complain(f"ERROR: cat(): {error}")
     except (NotFound, KernelError, OSError) as error:
         reason = os.strerror(getattr(error, "errno", None) or ENOENT)
         complain(f"ERROR: failed to open file '{path}' ({reason})")
-    return b"".join(parts).decode(errors="surrogateescape")
+    return ""
+
+
+def _open(path: str) -> BinaryIO:
+    """Open a file that can be read without end or loss. Raises MalformedData for any other, and as open_regular()."""
+    import os
+    from pathlib import Path
+
+    from pyebpf.errors import MalformedData
+    from pyebpf.symbols.files import open_regular
+
+    try:
+        file = open_regular(path)
+    except MalformedData:
+        raise MalformedData(
+            f"'{path}' is not a regular file: FIFOs, sockets, devices and directories are not read"
+        ) from None
+    own = Path(f"/proc/self/fd/{file.fileno()}").readlink()
+    if own.name in _CONSUMED and not os.fstat(file.fileno()).st_size:
+        file.close()
+        raise MalformedData(f"'{path}' is not read: that would take what it has from whoever is to read it")
+    return file
+
+
+def _first_bytes(file: BinaryIO, limit: int) -> bytes:
+    """The first bytes of a file, or those that are there by now."""
+    import os
+
+    parts: list[bytes] = []
+    try:
+        while limit and (part := os.read(file.fileno(), min(limit, _PIECE))):
+            parts.append(part)
+            limit -= len(part)
+    except BlockingIOError:
+        pass  # a file of the kernel's that has no more as yet
+    return b"".join(parts)

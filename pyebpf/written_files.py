@@ -54,8 +54,8 @@ class Destination:
 def reached(path: str) -> Iterator[Destination]:
     """The place that a path leads to, good until the end of the block.
 
-    Raises PermissionError for another user's link, but root's, at the end of the path, and for his file in a folder
-    that everybody can write to; on the way there for his link in such a folder. Raises OSError where no way leads.
+    Raises PermissionError for another user's link, but root's, on the way or at its end, and for his file in a folder
+    that everybody can write to. Raises OSError where no way leads.
     """
     place = _walk(path)
     try:
@@ -91,9 +91,12 @@ def _walk(path: str) -> Destination:
                 return Destination(folder, name, None)
             try:
                 status = os.fstat(found)
-                _check_owner(shown / name, status, os.fstat(folder), is_last=not names)
                 is_link = stat.S_ISLNK(status.st_mode)
-                if is_link and not _is_of_processes(folder):
+                is_named = is_link and not _is_of_processes(folder)
+                # /proc/PID/root, on the way, is no name that the process's user has given.
+                if is_named or not (is_link and names):
+                    _check_owner(shown / name, status, os.fstat(folder), is_last=not names)
+                if is_named:
                     links += 1
                     if links > _MAX_LINKS:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -140,14 +143,10 @@ def _check_owner(shown: Path, status: os.stat_result, folder: os.stat_result, *,
     """Raise PermissionError for what another user has put there to be written to, or followed."""
     is_link, ours = stat.S_ISLNK(status.st_mode), status.st_uid in (os.geteuid(), 0)
     is_shared = bool(folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH)
-    if is_last and is_link and not ours:
+    if is_link and not ours:
         raise PermissionError(errno.EACCES, f"{shown} is another user's link", str(shown))
     if not is_shared or status.st_uid in (os.geteuid(), folder.st_uid) or stat.S_ISCHR(status.st_mode):
         return
-    if is_link and not ours:
-        raise PermissionError(
-            errno.EACCES, f"{shown} is another user's link, in a folder that everybody can write to", str(shown)
-        )
     if is_last:
         raise PermissionError(
             errno.EACCES, f"{shown} is another user's file, in a folder that everybody can write to", str(shown)

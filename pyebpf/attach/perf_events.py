@@ -126,6 +126,8 @@ HARDWARE_EVENTS = {
 }
 ACCESSES = ("w", "rw", "x")
 LENGTHS = (1, 2, 4, 8)
+#: The greatest period and frequency: the kernel's numbers have a sign.
+_MOST = (1 << 63) - 1
 #: Events whose number is a time in nanoseconds.
 CLOCKS = ("cpu_clock", "task_clock")
 
@@ -138,6 +140,7 @@ class PerfEventDecorators(Decorators):
 
         `pid` limits it to one process.
         """
+        _check_number("sample", "frequency", frequency)
         if frequency <= 0:
             raise InvalidValue(f"@bpf.sample(frequency={frequency}): give samples a second, such as 99")
         event = PerfEvent(SOFTWARE, SOFTWARE_EVENTS["cpu_clock"], frequency=frequency, pid=pid)
@@ -146,6 +149,7 @@ class PerfEventDecorators(Decorators):
     def software_event(self, name: str, *, period: int = 1, pid: int = -1) -> TracingDecorator:
         """Run on every `period`-th software event, such as "page_faults"; of a clock, every `period` nanoseconds."""
         _check_name("software_event", name, SOFTWARE_EVENTS)
+        _check_number("software_event", "period", period)
         if period <= 0:
             raise InvalidValue(
                 f"@bpf.software_event(period={period}): give a number of "
@@ -204,6 +208,13 @@ def _check_name(decorator: str, name: str, names: Mapping[str, int]) -> None:
         )
 
 
+def _check_number(decorator: str, name: str, number: int) -> None:
+    if number > _MOST:
+        raise InvalidValue(f"@bpf.{decorator}({name}={number}): it is {_MOST} at most")
+
+
 def _check_rate(decorator: str, period: int, frequency: int) -> None:
+    _check_number(decorator, "period", period)
+    _check_number(decorator, "frequency", frequency)
     if (period > 0) == (frequency > 0):
         raise InvalidValue(f"@bpf.{decorator}: give period=, in events, or frequency=, in Hz")

@@ -35,7 +35,11 @@ _SHORT = {
     "it": "iter",
     "rt": "rawtracepoint",
 }
-UNITS = ("hz", "s", "ms", "us")
+#: Units of rates, with the greatest number of each: at most 2**63 - 1 nanoseconds, at least one.
+_NANOSECONDS = (1 << 63) - 1
+UNITS = {"hz": 10**9, "s": _NANOSECONDS // 10**9, "ms": _NANOSECONDS // 10**6, "us": _NANOSECONDS // 1000}
+#: The greatest number of events after which a probe runs.
+_MOST_EVENTS = (1 << 63) - 1
 _WITH_PATHS = frozenset(("uprobe", "uretprobe", "usdt", "iter"))
 _find_text = re.compile(r'(?:[^\s{,"]|"(?:[^"\\\n]|\\.)*")+', re.ASCII).match
 _find_piece = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\$(\d+)|([:@])|([^":@$]+|.)', re.ASCII | re.DOTALL).finditer
@@ -260,6 +264,9 @@ class _Reader:
         if not count:
             least = "1" if len(parts) == 2 else "1us"
             self.fail(f"the rate of {self.provider} is at least {least}, not {shown(parts[-1])}")
+        if count > UNITS[unit]:
+            most = f"{UNITS[unit]}" if len(parts) == 2 else f"{UNITS[unit]}us"
+            self.fail(f"the rate of {self.provider} is at most {most}, not {shown(parts[-1])}")
         return {"target": unit, "count": count}
 
     def _counted(self, parts: tuple[str, ...]) -> dict[str, str | int]:
@@ -268,7 +275,10 @@ class _Reader:
         self._form(parts, 1, 2)
         if len(parts) == 1:
             return {"target": parts[0]}
-        return {"target": parts[0], "count": self._number(parts[1], f"the count of {self.provider}")}
+        count = self._number(parts[1], f"the count of {self.provider}")
+        if count > _MOST_EVENTS:
+            self.fail(f"the count of {self.provider} is at most {_MOST_EVENTS}, not {shown(parts[1])}")
+        return {"target": parts[0], "count": count}
 
     def _watchpoint(self, parts: tuple[str, ...]) -> dict[str, str | int]:
         self._form(parts, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,15 +11,22 @@ if TYPE_CHECKING:
 
     from pyebpf.module.probe import AnyProbe
 
-#: How often each is run.
-RUNS = 10_000
+#: How often each is run, and the seconds after which it is not run again.
+RUNS, SECONDS = 10_000, 5.0
 _NAME, _TIME = 41, 15
 
 
 def measured(
-    probes: Sequence[AnyProbe], statistics: Callable[[], AbstractContextManager[object]], *, json: bool
+    probes: Sequence[AnyProbe],
+    statistics: Callable[[], AbstractContextManager[object]],
+    stop: Callable[[], bool],
+    *,
+    json: bool,
 ) -> Iterator[str]:
-    """Run them, and yield a table of nanoseconds, or a line of JSON each. Within `statistics()` the kernel counts."""
+    """Run them until `stop()`, and yield a table of nanoseconds, or a line of JSON each.
+
+    Within `statistics()` the kernel counts.
+    """
     names = [each.requests[0].targets[0].partition(":")[2] for each in probes]
     width = max([_NAME, *[len(name) + 1 for name in names]])
     if probes and not json:
@@ -26,7 +34,7 @@ def measured(
         yield f"{heading}\n{'-' * len(heading)}\n"
     for name, probe in zip(names, probes, strict=True):
         with statistics():
-            nanoseconds, runs = _timed(probe)
+            nanoseconds, runs = _timed(probe, stop)
         average = nanoseconds // max(runs, 1)
         if json:
             from pyebpf.bpftrace.json_printer import message, quoted
@@ -34,13 +42,18 @@ def measured(
             yield message("benchmark_result", f'{{{quoted(name)}: {{"average": {average}, "iters": {runs}}}}}')
         else:
             yield f"{name:<{width}}{average:<{_TIME}}{runs}\n"
+        if stop():
+            break
 
 
-def _timed(probe: AnyProbe) -> tuple[int, int]:
+def _timed(probe: AnyProbe, stop: Callable[[], bool]) -> tuple[int, int]:
     """Nanoseconds of all runs, and their number."""
     program = probe.program
     before = program.info()
+    end = monotonic() + SECONDS
     for _ in range(RUNS):
         program.test_run()
+        if stop() or monotonic() >= end:
+            break
     after = program.info()
     return after.run_time_ns - before.run_time_ns, after.run_count - before.run_count

@@ -59,6 +59,11 @@ class Printer:
         #: Functions that format many records of an action; None for actions that are carried out one by one.
         self._formats: dict[int, Callable[[Iterable[bytes]], list[str]] | None] = {}
 
+    def taken_status(self) -> int | None:
+        """The status that `exit()` gave since the last call; None without one. END may give another."""
+        status, self.status = self.status, None
+        return status
+
     def texts(self, events: Events, records: Sequence[bytes]) -> Iterator[str]:
         """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
         if not records:

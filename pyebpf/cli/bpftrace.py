@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pyebpf.cli.bpftrace_options import HELP, SEE, is_option, split_options
+from pyebpf.cli.bpftrace_options import HELP, SEE, all_options, is_option, split_options
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.cli.signals import until_signal
 from pyebpf.errors import PyebpfError
@@ -57,28 +57,16 @@ def is_script(arguments: list[str]) -> bool:
 def run_file(arguments: list[str], program: str = "pyebpf run") -> int:
     """Run `pyebpf run FILE.bt`, or a script on standard input."""
     rest, _ = split_options(arguments, program)
-    options = arguments[: len(arguments) - len(rest)]
+    options = [each for each in arguments[: len(arguments) - len(rest)] if each != "--"]
     data, shown = read_input(rest[0])
     return _run(data.decode("utf-8", "surrogateescape"), shown, [*options, *rest[1:]], program)
 
 
-def _of_script(arguments: list[str], rest: list[str]) -> list[str]:
-    """The script's arguments, where `--` stands before those that begin with it."""
-    if "--" not in rest:
-        return arguments[arguments.index("--") + 1 :]
-    place = rest.index("--")
-    return rest[:place] + rest[place + 1 :]
-
-
 def _run(text: str, file: str, arguments: list[str], program: str) -> int:
-    rest, given = split_options(arguments, program)
+    rest, given = all_options(arguments, program)
     if given.get("help"):
         Sink.of(sys.stdout).write(HELP)
         return 0
-    if "--" in rest or "--" in arguments:
-        rest = _of_script(arguments, rest)
-    elif rest and is_option(rest[0]):
-        raise UsageError(program, f"unknown option {rest[0]}: -- stands before arguments that begin so", SEE)
     # As with tools, what a start makes stays: `print_output` looks for garbage again once all is attached.
     gc.disable()
     try:
@@ -206,12 +194,12 @@ def print_output(
             tell_attached(script, count, verbose=verbose)
             if json:
                 sink.write(counted("attached_probes", "probes", count))
-        if child is not None:
-            child.start()
 
     with ExitStack() as files, until_signal() as stop, _signals_of(script):
 
         def is_over() -> bool:
+            if child is not None:
+                child.start()  # this is asked from when BEGIN's text is written, and the command's comes behind it
             shown = messages is not None and messages.is_over
             return stop.is_set() or shown or (child is not None and child.is_over())
 

@@ -173,7 +173,7 @@ def _uprobes(machine: Machine, provider: str, place: str, name: str) -> Iterator
 
 def _usdt(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
     for each in (point for file in machine.files(place) for point in machine.of_kind(attach_points.USDT, file, name)):
-        yield Listed(f"{provider}:{each.place}:{each.name}")
+        yield Listed(f"{provider}:{each.place}:{each.name}", machine.values(each))
 
 
 def _iterators(machine: Machine, provider: str, place: str, name: str) -> Iterator[Listed]:
@@ -206,7 +206,7 @@ _PROVIDERS = {
     "kprobe": Provider(_kprobes, ("k",)),
     "kretprobe": Provider(_kprobes, ("kr",), listed=False),
     "profile": Provider(_fixed(*UNITS), ("p",), listed=False),
-    "rawtracepoint": Provider(_raw_tracepoints, ("rt",)),
+    "rawtracepoint": Provider(_raw_tracepoints, ("rt", "raw_tracepoint")),
     "self": Provider(_fixed("signal:SIGUSR1"), listed=False),
     "software": Provider(_fixed(*_SOFTWARE), ("s",)),
     "tracepoint": Provider(_tracepoints, ("t",)),

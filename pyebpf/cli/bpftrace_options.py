@@ -54,6 +54,8 @@ FLAGS = (
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 _BESIDE = '#include "FILE" finds files beside the script, and by their paths'
 _NO_LLVM = "there is no LLVM here: -d prints the bytecode"
+#: What bpftrace's -d takes.
+STAGES = ("all", "ast", "types", "codegen", "codegen-opt", "libbpf", "verifier", "parse", "dis")
 #: Options of bpftrace's that are not here, and what there is instead.
 INSTEAD = {
     "-I": _BESIDE,
@@ -88,8 +90,8 @@ usage: pyebpf -e 'PROGRAM' [options] [arguments]
 
 Runs a script in bpftrace's language, - for one on standard input, until it
 calls exit(), or Ctrl-C; then prints its maps. The arguments are its $1, $2 and
-so on; behind -- those that begin with --, as --name=value, are what
-getopt("name", 0) gives.
+so on; options may stand among them. Behind -- all are arguments: those that
+begin with --, as --name=value, are what getopt("name", 0) gives.
 
 options:
 {"".join(map(_help_of, FLAGS))}"""
@@ -108,9 +110,9 @@ def check_known(option: str, program: str) -> None:
 
 
 def split_options(arguments: list[str], program: str) -> tuple[list[str], dict[str, Any]]:
-    """The arguments behind the options, and the options by their keys. Raises UsageError.
+    """The arguments behind the first options, and these options by their keys. Raises UsageError.
 
-    An option that there is not ends them: it may be the script's, or of another kind of file.
+    An option that there is not ends them: it may be of another kind of file.
     """
     given: dict[str, Any] = {}
     rest = list(arguments)
@@ -118,16 +120,39 @@ def split_options(arguments: list[str], program: str) -> tuple[list[str], dict[s
         if rest[0] == "--":
             rest.pop(0)
             break
-        name, equals, value = rest[0].partition("=") if rest[0].startswith("--") else (rest[0], "", "")
-        flag = _BY_NAME.get(name)
-        if flag is None or (equals and not flag.value):
-            check_known(name, program)
+        if not _take(rest, given, program):
             break
-        rest.pop(0)
-        if equals:
-            rest.insert(0, value)
-        given[flag.key] = _value(flag, name, rest, program) if flag.value else True
     return rest, given
+
+
+def all_options(arguments: list[str], program: str) -> tuple[list[str], dict[str, Any]]:
+    """The script's own arguments, and the options, which may stand among them and end at `--`. Raises UsageError."""
+    given: dict[str, Any] = {}
+    rest, own = list(arguments), []
+    while rest and rest[0] != "--":
+        if not is_option(rest[0]):
+            own.append(rest.pop(0))
+        elif not _take(rest, given, program):
+            raise UsageError(program, f"unknown option {rest[0]}: -- stands before arguments that begin so", SEE)
+    if "pid" in given and "command" in given:
+        raise UsageError(program, "-p and -c: give one of them; with -c it is the command's process", SEE)
+    return own + rest[1:], given
+
+
+def _take(rest: list[str], given: dict[str, Any], program: str) -> bool:
+    """Take the first option off, with its value; False if there is none of this name."""
+    name, equals, value = rest[0].partition("=") if rest[0].startswith("--") else (rest[0], "", "")
+    flag = _BY_NAME.get(name)
+    if flag is None or (equals and not flag.value):
+        check_known(name, program)
+        return False
+    rest.pop(0)
+    if equals:
+        rest.insert(0, value)
+    if flag.key == "dump" and rest and rest[0] in STAGES:
+        raise UsageError(program, f"-d {rest[0]}: -d prints the bytecode, and takes no stage: leave out {rest[0]}", SEE)
+    given[flag.key] = _value(flag, name, rest, program) if flag.value else True
+    return True
 
 
 def _value(flag: Flag, name: str, rest: list[str], program: str) -> str | int:

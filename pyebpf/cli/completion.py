@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Prints a script for a shell, with which Tab completes commands, tools, their
-options, and attach points after `pyebpf list`. It has this version's tools and
-options in it: write it to a file again after an update.
+options, and attach points after `pyebpf list` and `pyebpf -l`. It has this
+version's tools and options in it: write it to a file again after an update.
 
   $ pyebpf completion bash > /etc/bash_completion.d/pyebpf
   $ pyebpf completion zsh > /usr/local/share/zsh/site-functions/_pyebpf
@@ -125,7 +125,7 @@ def script() -> Command:
 
     options = [
         Option(("-e",), "run a script of bpftrace's language", (ANY,)),
-        Option(("-l", "--list"), "list probes as bpftrace does", (ANY,)),
+        Option(("-l", "-lv", "--list"), "list probes as bpftrace does", (PROBE,)),
         Option(("-V", "--version"), "print the version", ()),
     ]
     for flag in FLAGS:

@@ -448,8 +448,8 @@ class Module:
     functions: tuple[Function, ...]
 
     def __hash__(self) -> int:
-        """Equal modules have equal numbers in their operations; a hash of everything takes a tenth of a compilation."""
-        return hash(tuple([each.imm for each in self._instructions()]))
+        """Equal modules have equal names, and numbers in operations; a hash of all takes a tenth of a compilation."""
+        return hash((*[each.name for each in self.functions], *[each.imm for each in self._instructions()]))
 
     def _instructions(self) -> Iterator[Instruction]:
         return chain.from_iterable([block.instructions for function in self.functions for block in function.blocks])

@@ -41,12 +41,12 @@ def link_module(
     """
     _name_maps(probes, maps)
     linker = _Linker(target, excluded or {})
-    names: list[str] = []
+    names = _Names()
     for probe in probes:
-        names.append(_unique_name(probe.body.name, names))
+        name = names.unique(probe.body.name)
         for number, request in enumerate(probe.requests):
             with _blaming(probe, number):
-                linker.link(probe, names[-1], number, request)
+                linker.link(probe, name, number, request)
     drop_counters = linker.drop_counters
     drops = drop_counters.spec()
     specs = {spec.name: spec for each in maps for spec in each.specs()}
@@ -283,15 +283,23 @@ def _expanded(candidate: Candidate, target: Target) -> Iterator[Attachment]:
             yield attachment if attach is attachment.attach else replace(attachment, attach=attach)
 
 
-def _unique_name(name: str, taken: Iterable[str]) -> str:
-    """`kernel_name`, with a number where that is taken."""
-    taken = set(taken)
-    wanted = kernel_name(name)
-    candidate, number = wanted, 2
-    while candidate in taken:
-        suffix = f"_{number}"
-        candidate, number = wanted[: LONGEST_NAME - len(suffix)] + suffix, number + 1
-    return candidate
+class _Names:
+    """Names that are taken. Those with a number are not tried again: a script may have a thousand equal probes."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """`kernel_name`, with a number where that is taken; taken from now on."""
+        wanted = kernel_name(name)
+        candidate, number = wanted, self._numbers.get(wanted, 2)
+        while candidate in self._taken:
+            suffix = f"_{number}"
+            candidate, number = wanted[: LONGEST_NAME - len(suffix)] + suffix, number + 1
+        self._taken.add(candidate)
+        self._numbers[wanted] = number
+        return candidate
 
 
 def _name_maps(probes: Sequence[AnyProbe], maps: Sequence[DeclaredMap]) -> None:
@@ -310,7 +318,7 @@ def _name_maps(probes: Sequence[AnyProbe], maps: Sequence[DeclaredMap]) -> None:
     for number, each in enumerate(sorted(maps, key=lambda declared: not declared.name)):
         if each.name:
             continue
-        each.name = names.get(id(each)) or _unique_name(f"map{number}", taken)
+        each.name = names.get(id(each)) or _Names(taken).unique(f"map{number}")
         if each.name in taken:
             name, each.name = each.name, ""
             raise InvalidValue(f"two maps are called {name!r} in the probes: give one of them another name, name=...")

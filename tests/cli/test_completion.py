@@ -60,6 +60,8 @@ CASES = [
     (["completion", "f"], ["fish"]),
     (["list", "--verb"], ["--verbose"]),
     (["list", "usd"], ["usdt:"]),
+    (["-l", "usd"], ["usdt:"]),
+    (["-lv", "usd"], ["usdt:"]),
     (["list", "t:sched:x"], ["t:sched:xone", "t:sched:xtwo"]),
 ]
 

@@ -211,8 +211,12 @@ def test_a_fifo_that_nobody_reads_is_an_error(tmp_path):
         write_content(str(path), NEW, Sink.of(sys.stdout))
 
 
-def test_nor_through_another_user_s_link_on_the_way(shared):
-    """In a shared folder, as with fs.protected_symlinks, for all that is written: pictures, outputs, recordings."""
+@pytest.mark.parametrize("mode", [0o1777, 0o755])
+def test_nor_through_another_user_s_link_on_the_way(shared, mode):
+    """In a shared folder, or in one of his own, for all that is written: pictures, outputs, recordings."""
+    if mode == 0o755:
+        os.chown(shared, NOBODY, NOBODY)
+    shared.chmod(mode)
     (shared.parent / "folder").mkdir()
     (shared.parent / "folder/file").write_text(OLD)
     for name, owner in (("theirs", NOBODY), ("mine", 0)):
@@ -221,7 +225,7 @@ def test_nor_through_another_user_s_link_on_the_way(shared):
     (shared / "second").symlink_to("theirs/file")
     for name in ("theirs/file", "theirs/../folder/file", "second"):
         path = str(shared / name)
-        with pytest.raises(PermissionError, match="theirs is another user's link, in a folder that everybody can"):
+        with pytest.raises(PermissionError, match="theirs is another user's link"):
             write_file(path, NEW)
         for refusing in (check_file, open_text):
             with pytest.raises(InvalidValue, match=f"{path} cannot be written: .*theirs is another user's link"):
@@ -245,6 +249,19 @@ def test_an_output_to_a_fifo_that_nobody_reads_is_an_error(tmp_path):
             assert os.get_blocking(written.fileno())
             written.write(NEW)
         assert reader.read() == NEW
+
+
+def test_the_root_of_another_user_s_process_is_on_the_way(tmp_path):
+    """It is the kernel's link, and leads to where that process has its files."""
+    needs("user:root")
+    tmp_path.chmod(0o755)
+    process = subprocess.Popen(["sleep", "1000"], user=NOBODY)
+    try:
+        write_file(f"/proc/{process.pid}/root{tmp_path}/file", NEW)
+    finally:
+        process.kill()
+        process.wait()
+    assert (tmp_path / "file").read_text() == NEW
 
 
 def test_a_process_s_links_lead_to_what_it_has(tmp_path, monkeypatch):

@@ -160,6 +160,9 @@ def test_specs_of_every_kind_of_map() -> None:
         (lambda bpf: bpf.sample(frequency=0), "give samples a second"),
         (lambda bpf: bpf.software_event("page_fault"), r"no such event \(did you mean page_faults"),
         (lambda bpf: bpf.software_event("page_faults", period=0), "give a number of events"),
+        (lambda bpf: bpf.software_event("page_faults", period=2**63), f"it is {2**63 - 1} at most"),
+        (lambda bpf: bpf.sample(frequency=2**63), f"it is {2**63 - 1} at most"),
+        (lambda bpf: bpf.perf_event(type=1, config=2, period=2**63), f"it is {2**63 - 1} at most"),
         (lambda bpf: bpf.perf_event(type=1, config=2), "give period=, in events, or frequency=, in Hz"),
     ],
 )

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from pyebpf.cli.bpftrace_options import INSTEAD
+from pyebpf.errors import NotFound
+from pyebpf.script import Script
 from tests.support.command import pyebpf
 from tests.support.needs import needs
+from tests.support.system_calls import NO_PROCESS, getpgid
 
 EXEC = 'tracepoint:sched:sched_process_exec /pid == cpid/ { printf("%d %s\\n", pid == cpid, comm); }'
 
@@ -49,6 +52,71 @@ def test_a_command_that_is_not_there_is_an_error() -> None:
     done = pyebpf("-e", "BEGIN { print(1); }", "-c", "no-such-command 5")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "pyebpf -e: -c 'no-such-command 5': there is no such command\n"
+
+
+def test_a_command_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
+    """What is there instead is told, or why the kernel did not take it."""
+    file = tmp_path / "data"
+    file.write_text("x")
+    for command, reason in (
+        (str(tmp_path), f"{tmp_path} is a folder, no command"),
+        (
+            str(file),
+            f"{file} is not executable: chmod +x, or name the program that runs it first, as in -c 'sh {file}'",
+        ),
+        ("data", "data is not executable: chmod +x, or name the program that runs it first, as in -c 'sh data'"),
+    ):
+        done = pyebpf("-e", "BEGIN { print(1); }", "-c", command, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"pyebpf -e: -c {command!r}: {reason}\n")
+    file.chmod(0o755)
+    done = pyebpf("-e", "BEGIN { print(1); }", "-c", "data", cwd=tmp_path)
+    assert done.stderr == "pyebpf -e: -c 'data': data is not in PATH: write ./data\n"
+    done = pyebpf("-q", "-e", "BEGIN { print(1); }", "-c", "./data", cwd=tmp_path)
+    assert done.stderr == "-c ./data: it cannot be run: Exec format error\n"
+
+
+def test_a_command_is_counted_without_what_leads_to_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One execve(2), wherever in PATH the program is, and next to none of the pages of the process before it."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{tmp_path}/x:{os.environ['PATH']}")
+    # A program's own pages are not counted: it is another one from sched_process_exec on.
+    done = pyebpf(
+        "-q",
+        "-e",
+        "tracepoint:syscalls:sys_enter_execve /pid == cpid/ { @calls = count(); } "
+        "tracepoint:sched:sched_process_exec /pid == cpid/ { @over = 1; } "
+        "software:page-faults:1 /pid == cpid && !@over/ { @pages = sum(1); } "
+        "END { print((uint64)@pages < 8); clear(@pages); clear(@over); }",
+        "-c",
+        "true",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "true\n\n\n@calls: 1\n", "")
+
+
+def test_the_last_exit_is_the_status() -> None:
+    """That of a probe, though the command or `stop` ended the script before it was heard of; that of END after all."""
+    probe = f"tracepoint:syscalls:sys_enter_getpgid /pid == {os.getpid()}/ {{ exit(9); }}"
+    for end, status in (("", 9), ("END { exit(7); }", 7), ("END { exit(); }", 0), ("END { print(1); }", 9)):
+        script = Script(f"{probe} {end}")
+        list(script.output(lambda: True, attached=lambda _: getpgid(1)))
+        assert script.status == status, end
+    assert pyebpf("-e", "BEGIN { exit(3); } END { exit(7); }").returncode == 7
+    assert pyebpf("-e", "BEGIN { } END { exit(7); }").returncode == 7
+
+
+def test_a_script_waits_without_a_sleep_of_its_own() -> None:
+    """Between few events and the next: it would be counted by scripts about sleep(3)."""
+    pid, rounds = os.getpid(), iter(range(50))
+
+    def stop() -> bool:
+        getpgid(1)
+        return next(rounds, None) is None
+
+    calls = "tracepoint:syscalls:sys_enter_clock_nanosleep, tracepoint:syscalls:sys_enter_nanosleep"
+    script = Script(
+        f"{calls} /pid == {pid}/ {{ @sleeps = count(); }} "
+        f'tracepoint:syscalls:sys_enter_getpgid /pid == {pid}/ {{ print("x"); }}'
+    )
+    assert "".join(script.output(stop)) == "x\n" * 51 + "\n\n"
 
 
 def test_output_goes_to_a_file(tmp_path: Path) -> None:
@@ -107,6 +175,12 @@ def test_wrong_values_are_refused(arguments: list[str], message: str) -> None:
     assert done.stderr == f"pyebpf -e: {message}; see pyebpf -e --help\n"
 
 
+def test_a_process_that_is_not_there_is_refused() -> None:
+    """In Python when the script is loaded; a thread that is not its process's first is none, either."""
+    with pytest.raises(NotFound, match=f"pid: there is no process {NO_PROCESS}"):
+        Script("BEGIN { }", pid=NO_PROCESS).load()
+
+
 def test_options_of_a_script_stand_behind_two_dashes() -> None:
     """Others there are its parameters."""
     done = pyebpf("-e", 'BEGIN { print((getopt("n", 1), $1, $2)); }', "5", "--", "--n=7", "x")
@@ -141,6 +215,28 @@ def test_options_may_stand_before_the_script() -> None:
     done = pyebpf("-e", "-q")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("pyebpf -e: give a script behind the options")
+
+
+def test_options_may_stand_among_the_arguments(tmp_path: Path) -> None:
+    """Of a file's, too, as in bpftrace: only behind two dashes are they the script's."""
+    text = "BEGIN { print(($#, $1, $2)); }"
+    (tmp_path / "a.bt").write_text(text)
+    for begin in (("-e", text), ("run", str(tmp_path / "a.bt")), ("run", "--", str(tmp_path / "a.bt"))):
+        done = pyebpf(*begin, "-7", "-c", "echo RAN", "5", "-q")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(2, -7, 5)\nRAN\n\n\n", ""), begin
+        done = pyebpf(*begin, "-q", "--", "-c", "true")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "(2, -c, true)\n\n\n", ""), begin
+
+
+def test_options_that_exclude_each_other_are_refused() -> None:
+    """And a stage behind -d, which bpftrace has."""
+    done = pyebpf("-e", "BEGIN { }", "-p", str(os.getpid()), "5", "-c", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("pyebpf -e: -p and -c: give one of them; with -c it is the command's process")
+    for words in (("-d", "ast", "-e", "BEGIN { }"), ("-e", "BEGIN { }", "5", "-d", "ast")):
+        done = pyebpf(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("pyebpf -e: -d ast: -d prints the bytecode, and takes no stage: leave out ast")
 
 
 def test_long_names_of_options() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from pyebpf.errors import InvalidValue
 from pyebpf.script import Script
 from tests.support.needs import needs
+from tests.support.python import ROOT
+from tests.support.system_calls import getpgid
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bpftrace.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```bt\n(.*?)```", PAGE, re.DOTALL)
@@ -66,6 +71,66 @@ def test_output_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < found["data"]["@"] <= 51
 
 
+def test_a_file_runs_by_its_name(tmp_path: Path) -> None:
+    """With the page's first line: what `env` finds is the command."""
+    (text,) = (each for each in EXAMPLES if each.startswith("#!"))
+    for name, content in (("pyebpf", f'#!/bin/sh\nexec {sys.executable} -m pyebpf "$@"\n'), ("a.bt", text)):
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [tmp_path / "a.bt", "x", "-q", "y"],
+        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "2 arguments\n\n\n", "")
+
+
+def test_values_have_their_types_in_python() -> None:
+    """Those of the page's table."""
+    names = {
+        "@number": "(int8)-3",
+        "@text": '"text"',
+        "@tuple": '(1, "x")',
+        "@true": "true",
+        "@address": "ntop(0x0100007f)",
+        "@bytes": 'buf("abc", 3)',
+        "@user": "username",
+        "@stack": "kstack(2)",
+        "@series": "tseries(1, 1s, 5)",
+    }
+    given = " ".join(f"{name} = {value};" for name, value in names.items())
+    place = f"tracepoint:syscalls:sys_enter_getpgid /pid == {os.getpid()}/"
+    with Script(f'{place} {{ {given} @time = strftime("%Y", 5000); @stacks[ustack(2)] = count(); }}') as bpf:
+        getpgid(1)
+        found = {name: bpf[name].only() for name in (*names, "@time")}
+        stack, series = found.pop("@stack"), found.pop("@series")
+        assert bpf.stacks.kernel(stack)
+        ((stack, pid),) = bpf["@stacks"].snapshot()
+        assert pid == os.getpid()
+        assert bpf.stacks.user(stack, pid)
+    ((when, value),) = series
+    assert (value, when % 10**9) == (1, 0)
+    assert found == {
+        "@number": -3,
+        "@text": "text",
+        "@tuple": (1, "x"),
+        "@true": 1,
+        "@address": (2, bytes([127, 0, 0, 1, *[0] * 12])),
+        "@bytes": (3, b"abc"),
+        "@user": os.getuid(),
+        "@time": 5000,
+    }
+
+
+def test_output_is_not_asked_for_inside_a_with() -> None:
+    """It would attach a second time, and count each event twice."""
+    with Script("interval:s:100 { }") as bpf, pytest.raises(InvalidValue, match="leave out the `with` around it"):
+        next(bpf.output())
+
+
 def test_the_page_has_examples() -> None:
     """As many as this file found."""
-    assert (len(EXAMPLES), len(ONE_LINERS)) == (11, 14)
+    assert (len(EXAMPLES), len(ONE_LINERS)) == (12, 14)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pyebpf.bpftrace import benchmarks
 from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
 from tests.support.command import pyebpf, running
@@ -87,6 +88,15 @@ def test_benchmarks_are_run_and_timed() -> None:
     assert "".join(Script("bench:a { @++; } interval:ms:1 { exit(); }").output()) == "\n\n"
     with pytest.raises(InvalidValue, match="No probes attached: --mode bench, or output"):
         next(Script("bench:a { } bench:b { }").output())
+
+
+def test_benchmarks_end_when_they_are_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two runs; one that takes long is run less often."""
+    asked = iter(range(6))
+    text = "".join(Script("bench:a { @++; } bench:b { }").output(lambda: next(asked, None) is None, benchmarks=True))
+    assert re.search(r"^a +\d+ +7\n\n\n@: 7\n", text, re.MULTILINE), text
+    monkeypatch.setattr(benchmarks, "SECONDS", 0)
+    assert "@: 1\n" in "".join(Script("bench:a { @++; }").output(benchmarks=True))
 
 
 def test_only_some_probes_are_wanted() -> None:

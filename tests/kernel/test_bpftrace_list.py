@@ -77,3 +77,12 @@ def test_what_nothing_matches_is_told() -> None:
         done = pyebpf("-l", pattern)
         assert (done.returncode, done.stdout) == (0, "")
         assert told in done.stderr
+
+
+def test_usdt_probes_have_their_arguments() -> None:
+    """With -v, by the names that scripts have for them."""
+    path = binary("pie")
+    first, *values = listed("-v", f"usdt:{path}:traced:twice")
+    assert first == f"usdt:{path}:traced:twice"
+    assert values
+    assert values[0].split()[1] == "arg0"

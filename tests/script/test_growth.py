@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyebpf.compiler import ir
 from pyebpf.errors import CompileError
+from pyebpf.module import linking
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed
@@ -66,3 +68,30 @@ def test_a_text_is_no_longer_than_one_that_is_read() -> None:
     assert "this text is too long, of 16385 bytes: give 16384 at most" in refused(f'BEGIN {{ print("{long}b"); }}')
     with pytest.raises(CompileError, match="this text is too long, of 16385 bytes"):
         Script("BEGIN { print($1); }", [f"{long}b"]).compile(FakeTarget())
+
+
+def test_many_equal_probes_are_linked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is compared with all before it, nor are all names with a number tried again for each."""
+    compared = 0
+    same = ir.Module.__eq__
+
+    def counted(self: ir.Module, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return same(self, other)
+
+    class Taken(set[str]):
+        """A set that counts what it is asked."""
+
+        asked = 0
+
+        def __contains__(self, name: object) -> bool:
+            Taken.asked += 1
+            return super().__contains__(name)
+
+    monkeypatch.setattr(ir.Module, "__eq__", counted)
+    monkeypatch.setattr(linking, "set", Taken, raising=False)
+    names = [each.name for each in Script("interval:s:5 { }\n" * 200).compile(FakeTarget()).programs]
+    assert (names[0], names[1], names[199], len(set(names))) == ("interval_s", "interval_s_2", "interval_s_200", 200)
+    assert compared < 1000
+    assert 200 <= Taken.asked < 1000

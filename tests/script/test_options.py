@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pyebpf.arch import host
-from pyebpf.errors import CompileError, InvalidValue, NotFound
+from pyebpf.errors import CompileError, InvalidValue, MalformedData, NotFound
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
@@ -135,6 +136,49 @@ def test_cat_reads_regular_files_only(tmp_path: Path, capsys: pytest.CaptureFixt
             f"ERROR: cat(): '{path}' is not a regular file: FIFOs, sockets, devices and directories are not read\n"
         )
     assert printed('BEGIN { cat("/proc/sys/kernel/ostype"); print(1); }') == "Linux\n1\n"
+
+
+def test_what_reading_takes_away_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither by cat() nor by #include: the kernel's log. A file of that name that is none of the kernel's is read."""
+    (tmp_path / "kmsg").write_text("#define SIX 6\n")
+    (tmp_path / "link").symlink_to("/proc/kmsg")
+    for path in ("/proc/kmsg", f"{tmp_path}/link"):
+        assert printed(f'BEGIN {{ cat("{path}"); print(1); }}') == "1\n"
+        reason = f"'{path}' is not read: that would take what it has from whoever is to read it"
+        assert capsys.readouterr().err == f"ERROR: cat(): {reason}\n"
+        with pytest.raises(MalformedData, match=re.escape(f'#include "{path}": {reason}')):
+            printed(f'#include "{path}"\nBEGIN {{ print(1); }}')
+    with pytest.raises(MalformedData, match=r'#include "/dev/zero": .* is not a regular file: FIFOs'):
+        printed('#include "/dev/zero"\nBEGIN { print(1); }')
+    assert printed(f'#include "{tmp_path}/kmsg"\nBEGIN {{ print(SIX); }}') == "6\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((None,), {}, "Script(text): give the text of a script, not NoneType"),
+        ((b"",), {}, "Script(text): give the text of a script, not bytes"),
+        (("BEGIN { }", [5]), {}, "Script(arguments=...), $1: give a string, not int"),
+        (("BEGIN { }", "12"), {}, "Script(arguments='12'): give a list of strings, such as ['12']"),
+        (("BEGIN { }", 3), {}, "Script(arguments=...): give a list of strings, not int"),
+        (("BEGIN { }",), {"pid": "5"}, "Script(pid=...): give the number of a process, not str"),
+        (("BEGIN { }",), {"pid": -3}, "Script(pid=-3): give the number of a process, 1 or more"),
+        (("BEGIN { }",), {"child": 0}, "Script(child=0): give the number of a process, 1 or more"),
+    ],
+)
+def test_arguments_that_are_none_are_refused(arguments: Any, options: Any, message: str) -> None:
+    """With what to give."""
+    with pytest.raises(InvalidValue, match=f"^{re.escape(message)}$"):
+        Script(*arguments, **options)
+
+
+def test_a_filter_that_would_not_end_is_refused() -> None:
+    """One that repeats what repeats; others may have some repetitions."""
+    for only in ("(a+)+$", "((a*)b*)*c", ".*.*.*.*.*"):
+        with pytest.raises(InvalidValue, match=re.escape(f"--probe-filter {only!r}: this regular expression may take")):
+            Script("interval:s:5 { }", only=only)
+    (program,) = Script("interval:s:5 { }", only=".*v.*l:.*(5|6)").compile(FakeTarget()).programs
+    assert program.name == "interval_s"
 
 
 def test_cat_prints_no_more_than_fits_into_memory() -> None:

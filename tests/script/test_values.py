@@ -164,6 +164,15 @@ def test_a_command_is_run_where_that_is_allowed() -> None:
     assert printed_by(script, lambda _: None) == "a\n5\nb\n"
 
 
+def test_a_command_that_fails_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """What it writes to standard error comes with its output."""
+    script = Script('BEGIN { system("echo x; echo y >&2; exit 3"); system("kill -9 $$"); print("b"); }', unsafe=True)
+    assert printed_by(script, lambda _: None) == "x\ny\nb\n"
+    assert capsys.readouterr().err == (
+        "ERROR: command exited with code 3\nERROR: child process did not exit normally (signal 9)\n"
+    )
+
+
 def test_strings_escaped_for_a_terminal():
     """As tools print names, in printf, print and maps; as they are without it. Layouts are the author's."""
     text = r'BEGIN { $s = "a\n\x1b[31m\\"; printf("%s\t|%x\n", $s, 16); print($s); @[$s] = "\x07"; }'
