@@ -142,7 +142,7 @@ class Expressions:
         return refused(self._text, max(place_of(self._text, self._probe, word), 0), message)
 
     def _called(self, word: str, inner: str, *, at_entry: bool) -> str:
-        """What stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
+        """A word that stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
         if word != "STRCMP" and [bool(value.strip()) for _, value in split(inner, ",")] != [True]:
             raise self._refused(word, f"{word} takes one value: {word}(x)")
         if word == "$entry":
@@ -186,7 +186,7 @@ class Expressions:
             raise self._refused(name, f"{name} is gone when the function returns: $entry({name})")
 
     def _returned(self, word: str, *, at_entry: bool) -> str:
-        """What the function returns, of its type where that is known."""
+        """The result of the function, of its type where that is known."""
         probe = self._probe
         if probe.kind == "t":
             raise self._refused(word, f"{word} is for the return of a function; of a system call write args->ret")
@@ -206,7 +206,7 @@ class Expressions:
         return f"(str({self.translated(values[0][1].strip(), at_entry=at_entry)}) == {text.strip()})"
 
     def _kept(self, word: str, expression: str, *, at_entry: bool) -> str:
-        """What the entry keeps for the return, of the call that returns."""
+        """A value that the entry keeps for the return, of the call that returns."""
         if self._probe.kind != "r" or at_entry:
             place = "the return of a function" if at_entry else "the return of a function: r:FILE:FUNCTION"
             raise self._refused(word, f"$latency and $entry(x) are for {place}")
