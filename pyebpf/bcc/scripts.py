@@ -7,9 +7,10 @@ Expressions are C's. What bcc adds to C, and what differs between the two langua
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.specs import Distribution, Trace, place_of, refused, split
+from pyebpf.bcc.specs import Distribution, Trace, behind_probe, place_of, refused, split
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -91,10 +92,18 @@ class Expressions:
         self._probe = probe
         self._number = number
         self._result = result
+        self._begin = self._end = behind_probe(text, probe)
         self.entries: list[Entry] = []
+
+    def part(self, text: str) -> str:
+        """A part of the specification, behind the last one that was asked for: errors are told at words in it."""
+        self._begin = max(self._text.find(text, self._end), self._end)
+        self._end = self._begin + len(text)
+        return text
 
     def condition(self, expression: str) -> str:
         """A filter or a predicate, translated."""
+        self.part(expression)
         found = next((each["signed"] for each in _SIGNED.finditer(expression) if each["signed"]), None)
         if found is not None and self._probe.kind == "r" and self._probe.where and not self._result:
             raise self._refused(
@@ -104,12 +113,19 @@ class Expressions:
             )
         return self.translated(expression)
 
+    def value(self, expression: str) -> str:
+        """A value, translated."""
+        return self.translated(self.part(expression))
+
     def translated(self, expression: str, *, at_entry: bool = False) -> str:
         """An expression of bcc's as one of bpftrace's."""
         words = _TOKEN.findall(expression)
+        start = max(self._text.find(expression, self._begin), self._begin)
+        places = list(accumulate(map(len, words), initial=start))
         found, position = [], 0
         while position < len(words):
             word = words[position]
+            self._begin = places[position]
             before = next((each for each in reversed(words[:position]) if not each.isspace()), "")
             if word in ("@user", "@kernel"):
                 pass
@@ -139,7 +155,8 @@ class Expressions:
 
     def _refused(self, word: str, message: str) -> InvalidValue:
         """An error with a caret below a word of the specification."""
-        return refused(self._text, max(place_of(self._text, self._probe, word), 0), message)
+        found = place_of(self._text[: self._end], self._probe, word, self._begin)
+        return refused(self._text, max(found, 0), message)
 
     def _called(self, word: str, inner: str, *, at_entry: bool) -> str:
         """A word that stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
@@ -195,7 +212,7 @@ class Expressions:
         if probe.kind != "r":
             raise self._refused(word, f"{word} is not known at the entry: write r:{probe.where}:{probe.name}")
         if at_entry:
-            raise self._refused("$entry", f"{word} is not known at the entry: $entry(x) is for parameters")
+            raise self._refused(word, f"{word} is not known at the entry: $entry(x) is for parameters")
         type_ = cast(self._result)
         return f"({type_}retval)" if type_ else "retval"
 
@@ -291,12 +308,14 @@ def distribution_script(
         of_result = next(said, "") or _result(spec.probe, [*spec.expressions, spec.filter], result)
         expressions = Expressions(spec.text, spec.probe, number, of_result)
         conditions = [f"{name} == {value}" for name, value in (("pid", pid), ("tid", tid)) if value is not None]
+        values = []
+        for each in spec.types:
+            expressions.part(each)
+        for type_, each in zip(spec.types, spec.expressions, strict=True):
+            value = expressions.value(each)
+            values.append(_typed(type_, "retval" if each in RESULT and spec.probe.kind == "r" else value))
         if spec.filter:
             conditions.append(f"({expressions.condition(spec.filter)})")
-        values = [
-            _typed(type_, "retval" if each in RESULT and spec.probe.kind == "r" else expressions.translated(each))
-            for type_, each in zip(spec.types, spec.expressions, strict=True)
-        ]
         if function == "hist":
             if len(values) != 1:
                 raise refused(spec.text, 0, "-H takes one expression: TYPE:EXPRESSION")
@@ -376,6 +395,7 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultTy
         conditions = list(options.conditions())
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
+        expressions.part(f'"{spec.format}"')
         layout, given = _format(spec, expressions)
         if is_pattern(spec.probe):
             place, named = "%-16s", ["func"]
@@ -405,7 +425,7 @@ def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
             raise refused(spec.text, max(spec.text.find(found[0]), 0), f"{found[0]} is none here: %d, %x, %s are")
         if len(given) >= len(values):
             raise refused(spec.text, max(spec.text.find('"'), 0), f"no value is left for {found[0]}")
-        value = expressions.translated(values[len(given)])
+        value = expressions.value(values[len(given)])
         if letter == "s":
             given.append(f"str({value})" if value != "comm" else value)
             return f"%{found['flags']}s"
