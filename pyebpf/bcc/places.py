@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
-_ARGUMENT = re.compile(r"arg(\d)")
+_ARGUMENT = re.compile(r"arg(\d+)")
 _UNSAFE = "allow it by --unsafe, or Script(unsafe=True)"
 _LIMIT = re.compile(r"narrow it, or allow more with max_probes=\d+ \(--max-probes\)")
 #: In an error about a name that nothing explains; behind it the reason why it is no argument, either.

@@ -56,6 +56,8 @@ _TOKEN = re.compile(
 )
 #: Parts of the other language that a specification has not.
 _NOT_TAKEN = {"@": "a map", "//": "a comment", "/*": "a comment", ";": "a statement"}
+#: Arguments that have numbers: as many as a USDT probe may have.
+_ARGUMENTS = 12
 #: Conversions of printf that the other language has not.
 _NO_CONVERSIONS = "aAeEfFgGn"
 #: A part of an attach point that needs no quotes.
@@ -186,8 +188,8 @@ class Expressions:
         probe = self._probe
         argument = re.fullmatch(r"arg(\d+)", name)
         if argument is not None:
-            if argument[1] not in "123456789":
-                raise self._refused(name, f"{name} is no argument: they are counted from 1, arg1 to arg9")
+            if argument[1] not in map(str, range(1, _ARGUMENTS + 1)):
+                raise self._refused(name, f"{name} is no argument: they are counted from 1, arg1 to arg{_ARGUMENTS}")
             self._is_there(name, at_entry=at_entry)
             return f"arg{int(argument[1]) - 1}"
         for position, parameter in enumerate(probe.parameters or ()):

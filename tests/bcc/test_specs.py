@@ -73,6 +73,7 @@ ROW = 'printf("%-7d %-7d %-15s '
 #: Specifications of trace, by the probe of the script.
 TRACED = {
     "do_sys_open": f'kprobe:do_sys_open {{ {ROW}do_sys_open      \\n", pid, tid, comm); }}',
+    'u:a:b "%d", arg12': f'usdt:a:b {{ {ROW}b                %d\\n", pid, tid, comm, arg11); }}',
     "p:c:a::b": f'uprobe:c:"a::b" {{ {ROW}a::b             \\n", pid, tid, comm); }}',
     'c:open (arg2 == 42) "%s %d", arg1, arg2': (
         f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}open             %s %d\\n", pid, tid, comm, '
@@ -132,8 +133,8 @@ REFUSED = {
     'p::f():char*:"open': ("this quotation is not closed", '"'),
     "p:c:f():int:1:1:1": ("nothing stands behind the filter", ":"),
     "p:c:f(a):int:1": ("a parameter is a type and a name, and 'a' is not", "a"),
-    "p:c:f():int:arg0": ("arg0 is no argument: they are counted from 1, arg1 to arg9", "a"),
-    "p:c:f():int:arg10": ("arg10 is no argument", "a"),
+    "p:c:f():int:arg0": ("arg0 is no argument: they are counted from 1, arg1 to arg12", "a"),
+    "p:c:f():int:arg13": ("arg13 is no argument", "a"),
     "t:a:b():int:arg1": ("arg1 is for functions: write args->FIELD", "a"),
     "t:a:b(int c):int:c": ("c is for functions: write args->FIELD", "c"),
     "p:c:f():int:@x": ("@ begins a map, which no specification has", "@"),
