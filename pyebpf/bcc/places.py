@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import CURRENT, spec_of_line
-from pyebpf.bcc.specs import place_of, refused
+from pyebpf.bcc.specs import behind_probe, place_of, refused
 from pyebpf.errors import closest
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
-_ARGUMENT = re.compile(r"arg(\d)")
+_ARGUMENT = re.compile(r"arg(\d+)")
 _UNSAFE = "allow it by --unsafe, or Script(unsafe=True)"
 _LIMIT = re.compile(r"narrow it, or allow more with max_probes=\d+ \(--max-probes\)")
 #: In an error about a name that nothing explains; behind it the reason why it is no argument, either.
@@ -62,8 +62,7 @@ def _near(marked: str, before: str, spec: Distribution | Trace) -> int:
     # What stands before the probe's body, and what the script itself adds, is none of the author's.
     word = _own_word(before.partition("{")[2], spec)
     if word is None:
-        start = spec.text.find(spec.probe.name) + len(spec.probe.name)
-        return max(spec.text.find(marked, start) if marked.strip() else 0, 0)
+        return max(spec.text.find(marked, behind_probe(spec.text, spec.probe)) if marked.strip() else 0, 0)
     start = place_of(spec.text, spec.probe, word) + len(word)
     found = spec.text.find(marked, start) if marked.strip() else -1
     return found if found >= 0 else start - 1

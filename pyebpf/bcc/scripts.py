@@ -7,9 +7,10 @@ Expressions are C's. What bcc adds to C, and what differs between the two langua
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.specs import Distribution, Trace, place_of, refused, split
+from pyebpf.bcc.specs import Distribution, Trace, behind_probe, place_of, refused, split
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _TOKEN = re.compile(
 )
 #: Parts of the other language that a specification has not.
 _NOT_TAKEN = {"@": "a map", "//": "a comment", "/*": "a comment", ";": "a statement"}
+#: Arguments that have numbers: as many as a USDT probe may have.
+_ARGUMENTS = 12
 #: Conversions of printf that the other language has not.
 _NO_CONVERSIONS = "aAeEfFgGn"
 #: A part of an attach point that needs no quotes.
@@ -91,10 +94,18 @@ class Expressions:
         self._probe = probe
         self._number = number
         self._result = result
+        self._begin = self._end = behind_probe(text, probe)
         self.entries: list[Entry] = []
+
+    def part(self, text: str) -> str:
+        """A part of the specification, behind the last one that was asked for: errors are told at words in it."""
+        self._begin = max(self._text.find(text, self._end), self._end)
+        self._end = self._begin + len(text)
+        return text
 
     def condition(self, expression: str) -> str:
         """A filter or a predicate, translated."""
+        self.part(expression)
         found = next((each["signed"] for each in _SIGNED.finditer(expression) if each["signed"]), None)
         if found is not None and self._probe.kind == "r" and self._probe.where and not self._result:
             raise self._refused(
@@ -104,12 +115,19 @@ class Expressions:
             )
         return self.translated(expression)
 
+    def value(self, expression: str) -> str:
+        """A value, translated."""
+        return self.translated(self.part(expression))
+
     def translated(self, expression: str, *, at_entry: bool = False) -> str:
         """An expression of bcc's as one of bpftrace's."""
         words = _TOKEN.findall(expression)
+        start = max(self._text.find(expression, self._begin), self._begin)
+        places = list(accumulate(map(len, words), initial=start))
         found, position = [], 0
         while position < len(words):
             word = words[position]
+            self._begin = places[position]
             before = next((each for each in reversed(words[:position]) if not each.isspace()), "")
             if word in ("@user", "@kernel"):
                 pass
@@ -139,10 +157,11 @@ class Expressions:
 
     def _refused(self, word: str, message: str) -> InvalidValue:
         """An error with a caret below a word of the specification."""
-        return refused(self._text, max(place_of(self._text, self._probe, word), 0), message)
+        found = place_of(self._text[: self._end], self._probe, word, self._begin)
+        return refused(self._text, max(found, 0), message)
 
     def _called(self, word: str, inner: str, *, at_entry: bool) -> str:
-        """What stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
+        """A word that stands like a call: `$entry(x)`, `STRCMP("text", x)`, `ntohs(x)`."""
         if word != "STRCMP" and [bool(value.strip()) for _, value in split(inner, ",")] != [True]:
             raise self._refused(word, f"{word} takes one value: {word}(x)")
         if word == "$entry":
@@ -169,8 +188,8 @@ class Expressions:
         probe = self._probe
         argument = re.fullmatch(r"arg(\d+)", name)
         if argument is not None:
-            if argument[1] not in "123456789":
-                raise self._refused(name, f"{name} is no argument: they are counted from 1, arg1 to arg9")
+            if argument[1] not in map(str, range(1, _ARGUMENTS + 1)):
+                raise self._refused(name, f"{name} is no argument: they are counted from 1, arg1 to arg{_ARGUMENTS}")
             self._is_there(name, at_entry=at_entry)
             return f"arg{int(argument[1]) - 1}"
         for position, parameter in enumerate(probe.parameters or ()):
@@ -186,7 +205,7 @@ class Expressions:
             raise self._refused(name, f"{name} is gone when the function returns: $entry({name})")
 
     def _returned(self, word: str, *, at_entry: bool) -> str:
-        """What the function returns, of its type where that is known."""
+        """The result of the function, of its type where that is known."""
         probe = self._probe
         if probe.kind == "t":
             raise self._refused(word, f"{word} is for the return of a function; of a system call write args->ret")
@@ -195,7 +214,7 @@ class Expressions:
         if probe.kind != "r":
             raise self._refused(word, f"{word} is not known at the entry: write r:{probe.where}:{probe.name}")
         if at_entry:
-            raise self._refused("$entry", f"{word} is not known at the entry: $entry(x) is for parameters")
+            raise self._refused(word, f"{word} is not known at the entry: $entry(x) is for parameters")
         type_ = cast(self._result)
         return f"({type_}retval)" if type_ else "retval"
 
@@ -206,7 +225,7 @@ class Expressions:
         return f"(str({self.translated(values[0][1].strip(), at_entry=at_entry)}) == {text.strip()})"
 
     def _kept(self, word: str, expression: str, *, at_entry: bool) -> str:
-        """What the entry keeps for the return, of the call that returns."""
+        """A value that the entry keeps for the return, of the call that returns."""
         if self._probe.kind != "r" or at_entry:
             place = "the return of a function" if at_entry else "the return of a function: r:FILE:FUNCTION"
             raise self._refused(word, f"$latency and $entry(x) are for {place}")
@@ -291,12 +310,14 @@ def distribution_script(
         of_result = next(said, "") or _result(spec.probe, [*spec.expressions, spec.filter], result)
         expressions = Expressions(spec.text, spec.probe, number, of_result)
         conditions = [f"{name} == {value}" for name, value in (("pid", pid), ("tid", tid)) if value is not None]
+        values = []
+        for each in spec.types:
+            expressions.part(each)
+        for type_, each in zip(spec.types, spec.expressions, strict=True):
+            value = expressions.value(each)
+            values.append(_typed(type_, "retval" if each in RESULT and spec.probe.kind == "r" else value))
         if spec.filter:
             conditions.append(f"({expressions.condition(spec.filter)})")
-        values = [
-            _typed(type_, "retval" if each in RESULT and spec.probe.kind == "r" else expressions.translated(each))
-            for type_, each in zip(spec.types, spec.expressions, strict=True)
-        ]
         if function == "hist":
             if len(values) != 1:
                 raise refused(spec.text, 0, "-H takes one expression: TYPE:EXPRESSION")
@@ -376,6 +397,7 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultTy
         conditions = list(options.conditions())
         if spec.predicate:
             conditions.append(expressions.condition(spec.predicate))
+        expressions.part(f'"{spec.format}"')
         layout, given = _format(spec, expressions)
         if is_pattern(spec.probe):
             place, named = "%-16s", ["func"]
@@ -405,7 +427,7 @@ def _format(spec: Trace, expressions: Expressions) -> tuple[str, list[str]]:
             raise refused(spec.text, max(spec.text.find(found[0]), 0), f"{found[0]} is none here: %d, %x, %s are")
         if len(given) >= len(values):
             raise refused(spec.text, max(spec.text.find('"'), 0), f"no value is left for {found[0]}")
-        value = expressions.translated(values[len(given)])
+        value = expressions.value(values[len(given)])
         if letter == "s":
             given.append(f"str({value})" if value != "comm" else value)
             return f"%{found['flags']}s"

@@ -81,13 +81,22 @@ def refused(text: str, position: int, message: str) -> InvalidValue:
     return InvalidValue(f"{message}\n    {text}\n    {' ' * position}^")
 
 
-def place_of(text: str, probe: Probe, word: str) -> int:
-    """The place of a word behind the signature, or in it; -1 if there is none."""
+def place_of(text: str, probe: Probe, word: str, start: int = 0) -> int:
+    """The place of a word from a start on behind the signature, or before; -1 if there is none."""
     before, behind = r"(?<![\w$])" if re.match(r"\w", word) else "", r"(?!\w)" if re.search(r"\w$", word) else ""
     places = [each.start() for each in re.finditer(before + re.escape(word) + behind, text)]
-    signature = text.find(f"{probe.name.rpartition(':')[2]}(")
-    end = text.find(")", signature) if signature >= 0 else -1
-    return next((each for each in places if each > end), (places or [-1])[0])
+    start = max(start, behind_probe(text, probe))
+    return next((each for each in places if each >= start), (places or [-1])[0])
+
+
+def behind_probe(text: str, probe: Probe) -> int:
+    """The place behind the name and the signature."""
+    name = probe.name.rpartition(":")[2]
+    opening = text.find(f"{name}(")
+    if opening < 0:
+        return text.find(name) + len(name)
+    opening += len(name)
+    return next((place for place, _ in marks(text, opening) if place > opening), len(text))
 
 
 def _in_a_line(text: str) -> str:

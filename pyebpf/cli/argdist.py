@@ -28,7 +28,7 @@ returns, at a tracepoint or a USDT probe. SPEC is bcc's:
 
   {p,r,t,u}:{FILE,CATEGORY}:NAME(SIGNATURE)[:TYPE:EXPRESSION[:FILTER]][#LABEL]
 
-Expressions are C's, of the signature's parameters, of arg1 to arg9,
+Expressions are C's, of the signature's parameters, of arg1 to arg12,
 args->FIELD of a tracepoint, $PID, $TGID, $UID, $GID and $COMM, and where a
 function returns of $retval (what is taken without an expression), $latency (ns)
 and $entry(PARAMETER).

@@ -62,6 +62,7 @@ DISTRIBUTIONS = [
     ("p:c:f(int x):int:foo(x)", "foo(((int)arg0))", "there is no function", "there is no function", "foo"),
     ("p:c:f(int fd, int x):int:x", "((int)arg1)", "no such thing", "no such thing", "x"),
     ("p:c:f():int:arg2", "arg1", "gone", "gone", "arg2"),
+    ("u:c:f():int:arg12", "arg11", "gone", "gone", "arg12"),
     ("r:c:f(int fd):int:$entry(fd)", "((int)arg0)", "gone", "gone", "fd"),
 ]
 

@@ -61,11 +61,11 @@ COUNTED = {
     "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((u16)(((struct sock *)arg0)->sk_num))] = count(); }",
     "r:c:malloc(size_t size):u64:$entry(size):$latency > 100": (
         "uprobe:c:malloc { $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
-        "@entry0_0[curtask, $depth] = nsecs; @entry0_1[curtask, $depth] = ((size_t)arg0); }\n"
+        "@entry0_0[curtask, $depth] = ((size_t)arg0); @entry0_1[curtask, $depth] = nsecs; }\n"
         "uretprobe:c:malloc { $depth = @depth0[curtask]; "
         "if (has_key(@entry0_0, (curtask, $depth)) && has_key(@entry0_1, (curtask, $depth))) { "
-        "if (((nsecs - @entry0_0[curtask, $depth]) > 100)) { "
-        "@spec0[((u64)(@entry0_1[curtask, $depth]))] = count(); } "
+        "if (((nsecs - @entry0_1[curtask, $depth]) > 100)) { "
+        "@spec0[((u64)(@entry0_0[curtask, $depth]))] = count(); } "
         "delete(@entry0_0, (curtask, $depth)); delete(@entry0_1, (curtask, $depth)); } " + LEFT + " }"
     ),
 }
@@ -73,6 +73,7 @@ ROW = 'printf("%-7d %-7d %-15s '
 #: Specifications of trace, by the probe of the script.
 TRACED = {
     "do_sys_open": f'kprobe:do_sys_open {{ {ROW}do_sys_open      \\n", pid, tid, comm); }}',
+    'u:a:b "%d", arg12': f'usdt:a:b {{ {ROW}b                %d\\n", pid, tid, comm, arg11); }}',
     "p:c:a::b": f'uprobe:c:"a::b" {{ {ROW}a::b             \\n", pid, tid, comm); }}',
     'c:open (arg2 == 42) "%s %d", arg1, arg2': (
         f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}open             %s %d\\n", pid, tid, comm, '
@@ -121,6 +122,7 @@ REFUSED = {
     "t:a:b():int:1:retval < 0": ("retval is for the return of a function; of a system call write args->ret", "r"),
     "u:a:b():int:retval": ("retval is for the return of a function: r:FILE:FUNCTION", "r"),
     "p:c:f():int:$retval": ("$retval is not known at the entry: write r:c:f", "$"),
+    'r:c:f(int a):int:$entry(STRCMP("a", $entry(a)))': ("are for the return of a function", "$"),
     "r:c:f():int:$entry($retval)": ("$retval is not known at the entry", "$"),
     "r:c:f(int a):int:$entry($entry(a))": ("are for the return of a function", "$"),
     "r:c:f():int:$entry": ("$entry takes a value in parentheses: $entry(x)", "$"),
@@ -131,8 +133,8 @@ REFUSED = {
     'p::f():char*:"open': ("this quotation is not closed", '"'),
     "p:c:f():int:1:1:1": ("nothing stands behind the filter", ":"),
     "p:c:f(a):int:1": ("a parameter is a type and a name, and 'a' is not", "a"),
-    "p:c:f():int:arg0": ("arg0 is no argument: they are counted from 1, arg1 to arg9", "a"),
-    "p:c:f():int:arg10": ("arg10 is no argument", "a"),
+    "p:c:f():int:arg0": ("arg0 is no argument: they are counted from 1, arg1 to arg12", "a"),
+    "p:c:f():int:arg13": ("arg13 is no argument", "a"),
     "t:a:b():int:arg1": ("arg1 is for functions: write args->FIELD", "a"),
     "t:a:b(int c):int:c": ("c is for functions: write args->FIELD", "c"),
     "p:c:f():int:@x": ("@ begins a map, which no specification has", "@"),
@@ -171,7 +173,7 @@ REFUSED_TRACES = {
 
 def script_of(text):
     """The script of a specification of either command."""
-    if text in REFUSED:
+    if text in REFUSED or (text not in REFUSED_TRACES and '"' not in text):
         return distribution_script([("count", parse_distribution(text))])
     return trace_script([parse_trace(text)], TraceOptions())
 
@@ -295,6 +297,28 @@ def test_several_and_options():
     assert "@spec0 = hist(((int)(retval)));" in distribution_script([("hist", spec)])
     with pytest.raises(InvalidValue, match="-H takes one expression"):
         distribution_script([("hist", parse_distribution("p::f()"))])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'r:c:f(int m) ($entry(m) == 1) "%d m", >m',
+        'r:c:f(int m) ($entry(m) == >m) "%d", m',
+        "r:c:f(int m):int,int:$entry(m),>m:$entry(m)",
+        "r:c:f(int m):int:$entry(m):$entry(m) == >m",
+        "r:c:u16(u16 m):u16:$entry(m):>m",
+        "t:a:b(int a):int:>a",
+        "r:c:f(void (*a)(int), int b):int,int:1,>b:b",
+        "p:c:f(int a):int:a:a == >$retval#$retval",
+        'p:c:f "$retval %d %d", arg1, arg2 + >retval',
+    ],
+)
+def test_a_word_that_is_there_twice_is_told_where_it_is_wrong(text):
+    """And not where it is right, before or behind."""
+    place, text = text.index(">"), text.replace(">", "")
+    with pytest.raises(InvalidValue) as caught:
+        script_of(text)
+    assert str(caught.value).split("\n")[1:] == [f"    {text}", f"    {' ' * place}^"]
 
 
 @pytest.mark.parametrize("text", [*REFUSED, *REFUSED_TRACES])
