@@ -12,6 +12,7 @@ A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.module import ScriptModule
@@ -26,7 +27,7 @@ from pyebpf.script_files import ProgramFiles, beginning, included_files, new_fil
 from pyebpf.script_names import MachineNames, booted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyebpf.bpftrace.packets import Captures
     from pyebpf.events import PerfBuffer
@@ -69,6 +70,8 @@ class Script(BPF):
         target: Target | None = None,
     ) -> None:
         _check_arguments(text, arguments, pid, child)
+        check_argument("Script(file=...)", file, str, "the name that errors have for it")
+        check_argument("Script(settings=...)", settings or {}, Mapping, 'a dictionary, such as {"max_strlen": "64"}')
         if only:
             _check_filter(only)
         super().__init__(target)
@@ -152,6 +155,8 @@ class Script(BPF):
         """
         if self._entered:
             raise InvalidValue("output() attaches the script by itself, and closes it: leave out the `with` around it")
+        if duration is not None:
+            check_argument("output(duration=...)", duration, (int, float), "seconds")
         others = [each for each in self._script.lists if each is not self._script.benchmarks]
         if self._script.benchmarks and not any(others) and not benchmarks:
             raise InvalidValue("No probes attached: --mode bench, or output(benchmarks=True), runs the bench probes")

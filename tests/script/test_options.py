@@ -163,6 +163,13 @@ def test_what_reading_takes_away_is_not_read(tmp_path: Path, capsys: pytest.Capt
         (("BEGIN { }", 3), {}, "Script(arguments=...): give a list of strings, not int"),
         (("BEGIN { }",), {"pid": "5"}, "Script(pid=...): give the number of a process, not str"),
         (("BEGIN { }",), {"pid": -3}, "Script(pid=-3): give the number of a process, 1 or more"),
+        (
+            ("BEGIN { }",),
+            {"settings": 5},
+            'Script(settings=...): give a dictionary, such as {"max_strlen": "64"}, not int',
+        ),
+        (("BEGIN { }",), {"file": None}, "Script(file=...): give the name that errors have for it, not NoneType"),
+        (("BEGIN { }",), {"only": 5}, "Script(only=...): give a regular expression, not int"),
         (("BEGIN { }",), {"child": 0}, "Script(child=0): give the number of a process, 1 or more"),
     ],
 )
@@ -170,6 +177,12 @@ def test_arguments_that_are_none_are_refused(arguments: Any, options: Any, messa
     """With what to give."""
     with pytest.raises(InvalidValue, match=f"^{re.escape(message)}$"):
         Script(*arguments, **options)
+
+
+def test_a_duration_is_a_number_of_seconds() -> None:
+    """Told before anything is loaded."""
+    with pytest.raises(InvalidValue, match=re.escape("output(duration=...): give seconds, not str")):
+        next(Script("BEGIN { }").output(duration="5"))  # type: ignore[arg-type]  # that is the point
 
 
 def test_a_filter_that_would_not_end_is_refused() -> None:
