@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.ast.expressions import OWN
+from pyebpf.bpftrace.scopes import unassigned
 from pyebpf.bpftrace.translate import (
     addresses,
     arithmetic,
@@ -131,9 +131,7 @@ def _variable(s: Scope, node: ast.Variable) -> Value:
     if s.storage.type_of(node.name) is None:
         if node.name in s.let:
             s.untyped.add(node.name)
-        ended = any(each.startswith(f"{node.name}{OWN}") for each in s.variables.types)
-        why = ": it ended with the block, or the loop, that has it" if ended else ""
-        s.unknown = s.unknown or s.error(f"${node.written} is read before anything is assigned to it{why}", node)
+        s.unknown = s.unknown or s.error(unassigned(node, s.variables.types), node)
         return Unknown(s.p)
     return s.storage.read(node.name)
 
