@@ -159,7 +159,7 @@ class Address(ValueType):
 
 
 @dataclass(frozen=True, slots=True)
-class Place(ValueType):
+class UnkeptStruct(ValueType):
     """A struct that a variable does not keep whole, by its address: its members are read there."""
 
     target: KernelType
