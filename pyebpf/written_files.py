@@ -54,8 +54,8 @@ class Destination:
 def reached(path: str) -> Iterator[Destination]:
     """The place that a path leads to, good until the end of the block.
 
-    Raises PermissionError for another user's link, but root's, on the way or at its end, and for his file in a folder
-    that everybody can write to. Raises OSError where no way leads.
+    Raises PermissionError for another user's link, on the way or at its end, and for his file in a folder that everybody
+    can write to. Root's links are trusted, and for root those of who called sudo. Raises OSError where no way leads.
     """
     place = _walk(path)
     try:
@@ -141,7 +141,7 @@ def _is_of_processes(folder: int) -> bool:
 
 def _check_owner(shown: Path, status: os.stat_result, folder: os.stat_result, *, is_last: bool) -> None:
     """Raise PermissionError for what another user has put there to be written to, or followed."""
-    is_link, ours = stat.S_ISLNK(status.st_mode), status.st_uid in (os.geteuid(), 0)
+    is_link, ours = stat.S_ISLNK(status.st_mode), status.st_uid in (os.geteuid(), 0, _caller())
     is_shared = bool(folder.st_mode & stat.S_ISVTX and folder.st_mode & stat.S_IWOTH)
     if is_link and not ours:
         raise PermissionError(errno.EACCES, f"{shown} is another user's link", str(shown))
@@ -151,3 +151,9 @@ def _check_owner(shown: Path, status: os.stat_result, folder: os.stat_result, *,
         raise PermissionError(
             errno.EACCES, f"{shown} is another user's file, in a folder that everybody can write to", str(shown)
         )
+
+
+def _caller() -> int | None:
+    """The user who runs this by sudo, and could put the link elsewhere without it; None if nobody does."""
+    uid = os.environ.get("SUDO_UID", "")
+    return int(uid) if os.geteuid() == 0 and uid.isdecimal() else None

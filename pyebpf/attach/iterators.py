@@ -144,7 +144,8 @@ class IteratorProgramContext(ProgramContext[KernelIterator]):
             _, _, meant = str(error).partition(" (did you mean ")
             # Other structs have names like it, too, and those of short iterators differ in little but the prefix.
             like = [each.removeprefix("bpf_iter__") for each in meant.removesuffix("?)").split(" or ") if "__" in each]
-            text = f"this kernel has no iterator {name!r}{closest(name, like)}: bpf.iterators() lists those there are"
+            those = "`pyebpf -l 'iter:*'` lists those there are, and BPF.iterators()"
+            text = f"this kernel has no iterator {name!r}{closest(name, like)}: {those}"
             raise NotFound(text) from error
 
     def parameters(self, target: Target) -> Sequence[KernelParameter]:

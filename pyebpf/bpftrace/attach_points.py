@@ -263,7 +263,10 @@ class _Reader:
             unit, count = "us", self._number(parts[0], f"the time of {self.provider}") // 1000
         if not count:
             least = "1" if len(parts) == 2 else "1us"
-            self.fail(f"the rate of {self.provider} is at least {least}, not {shown(parts[-1])}")
+            meant = "hz" if self.provider == "profile" else "s"
+            missing = f": its unit is missing, write {self.provider}:{meant}:{parts[0]}" if parts[0].isdecimal() else ""
+            hint = missing if len(parts) == 1 and parts[0] != "0" else ""
+            self.fail(f"the rate of {self.provider} is at least {least}, not {shown(parts[-1])}{hint}")
         if count > UNITS[unit]:
             most = f"{UNITS[unit]}" if len(parts) == 2 else f"{UNITS[unit]}us"
             self.fail(f"the rate of {self.provider} is at most {most}, not {shown(parts[-1])}")

@@ -103,7 +103,15 @@ class Cursor:
             self.fail('there are no single quotes: write a string as "a", and a character as its number')
         if word == "=" and expected in ("`)`", "`]`", "`/`"):
             where += " (to compare, write `==`)"
+        before = self.tokens[self.index - 1] if self.index else ""
+        if word in _PYTHON or before == "not":
+            word, where = (word, where) if word in _PYTHON else (before, where)
+            self.fail(f"{expected} is expected {where}, not {shown(word)}: write `{_PYTHON[word]}` for it")
         self.fail(f"{expected} is expected {where}, not {shown(word)}")
+
+
+#: Operators of Python's, by those of C.
+_PYTHON = {"and": "&&", "or": "||", "not": "!"}
 
 
 def shown(word: str) -> str:

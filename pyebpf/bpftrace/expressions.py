@@ -376,7 +376,10 @@ class Expressions(Types):
     def condition(self, word: str) -> ast.Expression:
         """Read what stands between a word and its block: an expression in parentheses, or a value without them."""
         if not self.accept("("):
-            return self.unary()
+            value = None if self.tokens[self.index] == ":" else self.unary()
+            if value is None or self.tokens[self.index] == ":":
+                self.fail(f"a block in braces follows the condition of `{word}`, and no colon: `{word} (…) {{ … }}`")
+            return value
         value = self.expression()
         self.expect(")", f"after the condition of `{word}`")
         return value

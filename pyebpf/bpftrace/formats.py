@@ -226,6 +226,9 @@ def parse_format(text: str) -> Format:
             if _STAR.match(text, found.start()):
                 msg = "a width or precision is written as a number, %10d or %.5s: not as * with an argument"
                 raise ValueError(msg)
+            if text[found.end() : found.end() + 1] == "'":
+                msg = "%' is not supported: no separators are put between thousands, leave the ' out"
+                raise ValueError(msg)
             if not text[found.end() : found.end() + 1].isalnum():
                 continue  # bpftrace prints a % that no specifier follows
             msg = f"no specifier of printf begins with {text[found.start() : found.start() + 4]!r}"

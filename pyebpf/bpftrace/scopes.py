@@ -14,6 +14,8 @@ from pyebpf.bpftrace.ast.expressions import OWN
 from pyebpf.dataclass import fields, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyebpf.bpftrace.source import Source
 
 
@@ -23,11 +25,59 @@ _OUTERMOST = 2
 
 def scoped(program: ast.Program) -> ast.Program:
     """The script with a name of its own for each variable that is declared. Raises CompileError."""
-    if "let" not in program.source.text and "for" not in program.source.text:
-        return program
     source = program.source
-    items = [_scoped(source, each) if isinstance(each, ast.Probe | ast.Function) else each for each in program.items]
-    return replace(program, items=tuple(items))
+    if "let" in source.text or "for" in source.text:
+        items = [
+            _scoped(source, each) if isinstance(each, ast.Probe | ast.Function) else each for each in program.items
+        ]
+        program = replace(program, items=tuple(items))
+    for item in program.items:
+        if isinstance(item, ast.Probe | ast.Function):
+            _check_reads(source, item)
+    return program
+
+
+def _check_reads(source: Source, item: ast.Probe | ast.Function) -> None:
+    """Raise CompileError for a variable that nothing before it in the script has assigned or declared, as bpftrace."""
+    known = {each.variable.name for each in item.parameters} if isinstance(item, ast.Function) else set()
+
+    def check(node: Any) -> None:
+        if isinstance(node, tuple):
+            for each in node:
+                check(each)
+            return
+        if not isinstance(node, ast.Node):
+            return
+        parts: list[Any] = [getattr(node, each.name) for each in fields(node)]
+        made: ast.Variable | None = None
+        match node:
+            case ast.Variable():
+                if node.name not in known:
+                    raise source.error(unassigned(node, known), node)
+            case ast.Let():
+                made = node.variable
+                parts = [node.type, node.value]
+            case ast.Assignment(operator="=", target=ast.Variable() as target):
+                made, parts = target, [node.value]
+            case ast.For():
+                check(node.over)
+                known.add(node.variable.name)
+                parts = [node.body]
+            case ast.Call(name="find", arguments=(first, second, ast.Variable() as target)):
+                made, parts = target, [first, second]
+        for each in parts:
+            check(each)
+        if made is not None:
+            known.add(made.name)
+
+    check((item.predicate, item.body) if isinstance(item, ast.Probe) else item.body)
+
+
+def unassigned(node: ast.Variable, names: Iterable[str]) -> str:
+    """The message for a variable that is read and not assigned, with the names of those that are."""
+    ended = any(each.startswith(f"{node.name}{OWN}") for each in names)
+    why = ": it ended with the block, or the loop, that has it" if ended else f": write ${node.written} = 0; before"
+    return f"${node.written} is read before anything is assigned to it{why}"
 
 
 def _scoped(source: Source, item: ast.Probe | ast.Function) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.cursor import is_name
 from pyebpf.bpftrace.expressions import Expressions
 
 if TYPE_CHECKING:
@@ -95,8 +96,18 @@ class Statements(Expressions):
             self.index += 1
             return ast.ExpressionStatement(start, end, target)
         if operator != "}":
+            self._check_other_languages(target)
             self.unexpected("`;`", "after a statement")
         return target
+
+    def _check_other_languages(self, target: ast.Expression) -> None:
+        """Complain about statements of C's and Python's that begin as an expression: `int x = 3`, `elif`."""
+        word, index = self.tokens[self.index], self.index - 1
+        if isinstance(target, ast.Call | ast.Identifier) and target.name == "elif":
+            raise self.source.error("`elif` is written `else if (…) { … }`", target)
+        if isinstance(target, ast.Identifier) and (is_name(word) or word[:1] == "$") and target.name in _DECLARED:
+            name = word.removeprefix("$")
+            self.fail(f"a variable is declared by its name alone: write `${name} = …`, or `let ${name}`", index)
 
     def _discard(self) -> ast.Discard:
         start = self.starts[self.index]
@@ -140,6 +151,9 @@ class Statements(Expressions):
         enclosed = self.accept("(")
         variable = self.variable("after `for`, as in `for ($i : 0..5)`")
         if self.tokens[self.index] in ("=", "in"):
+            map_ = self.tokens[self.index + 1]
+            if map_[:1] == "@" and self.tokens[self.index] == "in":
+                self.fail(f"`for` has a colon: write `for (${variable.name} : {map_})`, not `in`")
             self.fail(
                 f"there is no `for` of this kind: write `for (${variable.name} : 0..3)`, which goes over 0, 1 and 2"
             )
@@ -216,6 +230,11 @@ class Statements(Expressions):
 
     def _else(self) -> ast.Statement:
         self.fail("this `else` has no `if`: it stands right behind the block of one")
+
+
+#: Words that begin declarations in C and in JavaScript.
+_DECLARED = frozenset(("int", "long", "short", "char", "unsigned", "var", "const", "string", "bool", "auto", "float"))
+_DECLARED |= {f"{sign}int{bits}{end}" for sign in ("", "u") for bits in (8, 16, 32, 64) for end in ("", "_t")}
 
 
 def _why_not_assigned(target: ast.Expression) -> str:

@@ -159,7 +159,7 @@ class Address(ValueType):
 
 
 @dataclass(frozen=True, slots=True)
-class Place(ValueType):
+class UnkeptStruct(ValueType):
     """A struct that a variable does not keep whole, by its address: its members are read there."""
 
     target: KernelType
@@ -459,6 +459,8 @@ def described(type_: ValueType) -> str:
     if isinstance(type_, Record):
         parts = [f".{name} = {_bare(part)}" for name, part in zip(type_.names, type_.parts, strict=True)]
         return f"a record ({', '.join(parts)})"
+    if isinstance(type_, KernelStack | UserStack):
+        return f"{type_.name} of {type_.limit} frames, mode {type_.mode}"
     return type_.name
 
 

@@ -108,7 +108,20 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { $a = (char *)1; print($a + $a); }", "$a + $a", "+ of a pointer and a pointer: write (uint64)"),
         ("BEGIN { break; }", "break", "break is for loops"),
         ("BEGIN { unroll(0) { } }", "0", "unroll(0): give 1 to 100"),
-        ("BEGIN { $x = &$y; }", "&$y", "nothing is assigned to $y"),
+        ("BEGIN { $x = &$y; }", "$y", "$y is read before anything is assigned to it: write $y = 0; before"),
+        ("BEGIN { $x += 1; print($x); }", "$x", "$x is read before anything is assigned to it: write $x = 0; before"),
+        (
+            "BEGIN { $x = $x + 1; print($x); }",
+            "$x",
+            "$x is read before anything is assigned to it: write $x = 0; before",
+        ),
+        ("BEGIN { $x++; $x = 1; }", "$x", "$x is read before anything is assigned to it: write $x = 0; before"),
+        ("BEGIN { for ($i : 0..2) { print($x); $x = 1; } }", "$x", "$x is read before anything is assigned to it"),
+        (
+            "fn f($a : int64) : int64 { $b++; return $a + $b; } BEGIN { f(1); }",
+            "$b",
+            "$b is read before anything is ass",
+        ),
         ("BEGIN { unwatch(); }", "unwatch()", "unwatch() takes 1 argument"),
         ("BEGIN { @[kstack(build_id)] = 1; }", "build_id", "build_id is a mode of ustack"),
         ("let @x = queue(5); BEGIN { @x = 1; }", None, "queue is no kind of map"),
@@ -139,6 +152,61 @@ def _escaped(message: str) -> str:
     import re
 
     return re.escape(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ("BEGIN { exit }", "exit", "no constant of the kernel's: it is a function, write exit()"),
+        ("BEGIN { @ = count; }", "count", "it is a function, write count()"),
+        ("fn f() : int64 { return 1; } BEGIN { print(f); }", "f", "it is a function, write f()"),
+        (
+            "BEGIN { print(PR_QQ); }",
+            "PR_QQ",
+            "write its number, or #define PR_QQ before the probes",
+        ),
+        (
+            "BEGIN { print(execname); }",
+            "execname",
+            "execname is no builtin, and no constant of the kernel's: write comm",
+        ),
+        ("BEGIN { print(execname()); }", "execname()", "there is no function execname(): write comm"),
+        ("interval:1 { }", "interval:1", "its unit is missing, write interval:s:1"),
+        ("profile:99 { }", "profile:99", "its unit is missing, write profile:hz:99"),
+        ("BEGIN { @x[1] = 1; for ($kv in @x) { } }", "in", "write `for ($kv : @x)`, not `in`"),
+        ("BEGIN { if (pid) { } elif (1) { } }", "elif (1)", "`elif` is written `else if (…) { … }`"),
+        ("BEGIN { if pid: 1 }", ":", "a block in braces follows the condition of `if`, and no colon"),
+        ("BEGIN { if (pid) { } else if: 1 }", ":", "a block in braces follows the condition of `if`, and no colon"),
+        ("BEGIN { int x = 3; }", "int", "a variable is declared by its name alone: write `$x = …`, or `let $x`"),
+        ("BEGIN { if (pid and tid) { } }", "and", "not `and`: write `&&` for it"),
+        ("BEGIN /pid or tid/ { }", "or", "not `or`: write `||` for it"),
+        ("BEGIN { print(not tid); }", "tid", "not `not`: write `!` for it"),
+        (f"{OPEN} {{ print(args.ret); }}", None, "ret is at tracepoint:syscalls:sys_exit_openat"),
+        (
+            "tracepoint:syscalls:sys_exit_openat { print(args.filename); }",
+            None,
+            "are known at tracepoint:syscalls:sys_enter_openat: keep filename in a map there",
+        ),
+        ("#define US(x) ((x) / 1000)\nBEGIN { print(US(5000)); }", "US(5000)", "write macro US(x) { … } for it"),
+        ('BEGIN { printf("%\'d", 5); }', '"%\'d"', "%' is not supported: no separators are put between thousands"),
+        (
+            "BEGIN { @[kstack(3)] = 1; @[kstack(perf)] = 1; }",
+            "@",
+            "are a kernel stack of 3 frames, mode bpftrace elsewhere, and a kernel stack of 127 frames, mode perf here",
+        ),
+        ("fn f($a : int8) : int64 { return $a; } BEGIN { f(300); }", "300", "it holds -128 to 127"),
+        ("fn f() : uint8 { return -1; } BEGIN { f(); }", "-1", "it holds 0 to 255"),
+        ("uprobe::malloc { }", "uprobe::malloc", "write uprobe:FILE:malloc: the program or library stands before"),
+    ],
+)
+def test_words_of_other_languages_and_what_is_left_out(text: str, marked: str | None, message: str) -> None:
+    """The message says what to write instead."""
+    with pytest.raises(CompileError, match=_escaped(message)) as caught:
+        Script(text).compile(FakeTarget())
+    where = caught.value.location
+    assert where is not None
+    if marked is not None:
+        assert where.text[where.column : where.end_column] == marked
 
 
 def test_a_place_is_of_its_line() -> None:

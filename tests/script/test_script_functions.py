@@ -27,7 +27,7 @@ fn pick($t : int64) : int64 { if ($t) { $t = 7; } return $t; }
         ("print((add(1, 2), add(add(1, 2), add(3, 4)), twice(21)));", "(3, 10, 42)\n"),
         ("print((kind(5), kind(2), kind(2))); print(@x[2]); clear(@x);", "(1, 2, 2)\n2\n"),
         ('print(greet("you")); print(greet(comm));', "hello you\nhello test\n"),
-        ("print((low(300), sizeof(low(1))));", "(44, 1)\n"),
+        ("$b = 300; print((low($b), sizeof(low(1))));", "(44, 1)\n"),
         ("say(0); say(7);", "say 7\n"),
         ("print((summed(4), summed(50)));", "(6, -1)\n"),
         ("$t = 5; print(pick($t)); print($t);", "7\n5\n"),

@@ -255,6 +255,10 @@ def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
 def _uprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:
     if point.namespace not in ("", "cpp"):
         raise source.error(f"{point.namespace} is no language whose names are known: cpp is", point)
+    if not point.target:
+        raise source.error(
+            f"write {point.provider}:FILE:{point.function}: the program or library stands before the function", point
+        )
     if point.source_column:
         raise source.error("a column is not supported: a uprobe is where the line's code begins", point)
     if point.source_file:

@@ -236,6 +236,8 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         return _element(s, name, node)
     if isinstance(p.attach, Kprobe | KprobeMulti):
         p.reads_target = True
+    if isinstance(p.attach, Tracepoint):
+        _check_side(s, p.attach, name, node)
     found = p.program_context.parameter(p, name, None, 0)
     if isinstance(p.attach, Tracepoint) and isinstance(found, Pointer):
         stars = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.count("*")
@@ -249,6 +251,17 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         keyword, _, enum = p.target.tracepoint_format(p.attach.category, p.attach.name).field(name).type.partition(" ")
         return of_kernel(value, enum) if keyword == "enum" else value
     return value
+
+
+def _check_side(s: Scope, attach: Tracepoint, name: str, node: ast.Node) -> None:
+    """Refuse a system call's result where it begins, and its arguments where it returns."""
+    begin, end, place = "sys_enter_", "sys_exit_", f"tracepoint:{attach.category}:"
+    if name == "ret" and attach.name.startswith(begin):
+        other = place + attach.name.replace(begin, end, 1)
+        raise s.error(f"the result of a system call is known when it returns: ret is at {other}", node)
+    if name != "ret" and attach.name.startswith(end) and not name.startswith("__"):
+        other = place + attach.name.replace(end, begin, 1)
+        raise s.error(f"the arguments of a system call are known at {other}: keep {name} in a map there", node)
 
 
 def _all_arguments(s: Scope, node: ast.Identifier) -> Value:

@@ -36,5 +36,6 @@ CONSTANTS |= {
     "ICMP_ECHO": 8,
     "ICMPV6_ECHO_REQUEST": 128,
     "ICMPV6_ECHO_REPLY": 129,
+    "AT_FDCWD": -100,
     "NULL": 0,
 }

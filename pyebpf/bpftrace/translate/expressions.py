@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.ast.expressions import OWN
+from pyebpf.bpftrace.scopes import unassigned
 from pyebpf.bpftrace.translate import (
     addresses,
     arithmetic,
@@ -38,7 +38,7 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, Place, described
+from pyebpf.bpftrace.value_types import Address, UnkeptStruct, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
@@ -131,9 +131,7 @@ def _variable(s: Scope, node: ast.Variable) -> Value:
     if s.storage.type_of(node.name) is None:
         if node.name in s.let:
             s.untyped.add(node.name)
-        ended = any(each.startswith(f"{node.name}{OWN}") for each in s.variables.types)
-        why = ": it ended with the block, or the loop, that has it" if ended else ""
-        s.unknown = s.unknown or s.error(f"${node.written} is read before anything is assigned to it{why}", node)
+        s.unknown = s.unknown or s.error(unassigned(node, s.variables.types), node)
         return Unknown(s.p)
     return s.storage.read(node.name)
 
@@ -347,7 +345,7 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
             if copy is None and not large:
                 what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
                 raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
-            place = Place(value.entity.type, value.entity.space)
+            place = UnkeptStruct(value.entity.type, value.entity.space)
             return copy or Special(place, Int(value.address(s.p), U64))
         raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
     return value

@@ -25,6 +25,7 @@ from pyebpf.bpftrace.translate.expressions import (
 )
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
+from pyebpf.bpftrace.translate.names import DTRACE
 from pyebpf.bpftrace.translate.searches import SEARCHES, differ
 from pyebpf.bpftrace.translate.stacks import stack_length
 from pyebpf.bpftrace.translate.texts import TEXTS
@@ -69,6 +70,10 @@ def call(s: Scope, node: ast.Call) -> Value | None:
             return each[node.name](s, node)
     if node.name in AGGREGATIONS:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
+    if node.name in DTRACE:
+        raise s.error(f"there is no function {node.name}(): write {DTRACE[node.name]}", node)
+    if any(isinstance(each, ast.Define) and each.name == node.name for each in s.script.program.definitions):
+        raise s.error(f"#define with parameters is not read: write macro {node.name}(x) {{ … }} for it", node)
     known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
 

@@ -59,7 +59,7 @@ class _Growths:
         self.builds += 1
         self.longest = longest
 
-    def settled(self, key: object, type_: ValueType) -> ValueType:
+    def bounded(self, key: object, type_: ValueType) -> ValueType:
         """A type that has grown, or the widest that it may become."""
         grown = self._grown.setdefault(key, set())
         grown.add(self.builds)
@@ -112,7 +112,7 @@ class Variables:
         if together is None:
             return False
         if together != known:
-            self.types[name] = together if known is None else self.growths.settled(name, together)
+            self.types[name] = together if known is None else self.growths.bounded(name, together)
             self.changed = True
         return True
 
@@ -159,7 +159,7 @@ class Maps:
                 f"the keys of @{node.name} are {described(facts.key)} elsewhere, and {described(key)} here", node
             )
         if together != facts.key:
-            grown = together if facts.key is None else self.growths.settled((node.name, "key"), together)
+            grown = together if facts.key is None else self.growths.bounded((node.name, "key"), together)
             facts.key, self.changed = grown, True
 
     def note_value(self, node: Map, value: ValueType) -> None:
@@ -177,7 +177,7 @@ class Maps:
             names = " or ".join([name for name, kind in KINDS.items() if kind in kinds])
             raise self._source.error(f"@{node.name} holds {_described(together)}: declare it as {names}", facts.node)
         if together != known:
-            grown = together if known is None else self.growths.settled((node.name, "value"), together)
+            grown = together if known is None else self.growths.bounded((node.name, "value"), together)
             facts.value, self.changed = grown, True
 
     def note_removal(self, node: Map) -> None:

@@ -124,14 +124,27 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
         raise s.error(f"{unknown}; {error.message}", node) from None
 
 
+#: Builtins of DTrace and SystemTap by bpftrace's names.
+DTRACE = {"execname": "comm", "timestamp": "nsecs", "probefunc": "func", "curthread": "curtask"}
+
+
 def _near(s: Scope, name: str, error: NotFound) -> str:
     """The end of the message: names that are like one that there is not; else that it may be meant as text."""
     from pyebpf.bpftrace.translate.builtins import BUILTINS
+    from pyebpf.bpftrace.translate.functions import is_function
 
+    if name in DTRACE:
+        return f": write {DTRACE[name]}"
+    if is_function(name) or name in s.script.functions:
+        return f": it is a function, write {name}()"
     known = closest(name, [*BUILTINS, "args", "ctx", "arg0", *s.script.defines, *s.script.enums.names, *CONSTANTS])
     _, hint, rest = str(error).partition(" (did you mean")
     known = known or closest(name.lower(), BUILTINS)
-    return known or (hint + rest if hint else f': a text is written in quotes, "{name}"')
+    if known or hint:
+        return known or hint + rest
+    if name.isupper():
+        return f": write its number, or #define {name} before the probes"
+    return f': a text is written in quotes, "{name}"'
 
 
 def _enumerator(s: Scope, name: str) -> Integer:

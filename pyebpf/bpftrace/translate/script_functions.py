@@ -12,7 +12,8 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.macros import MAX_CHAIN
 from pyebpf.bpftrace.translate import casts, type_names
 from pyebpf.bpftrace.translate.expressions import assign_variable, evaluate
-from pyebpf.bpftrace.translate.values import Unknown
+from pyebpf.bpftrace.translate.values import Integer, Unknown
+from pyebpf.bpftrace.value_types import Number
 from pyebpf.builder.ssa.function import Join
 from pyebpf.dataclass import fields, replace
 from pyebpf.errors import amount
@@ -105,6 +106,8 @@ def _hold(s: Scope, name: str, type_: ast.Type | ast.TypeOf, value: Value, node:
     if wanted is None or isinstance(value, Unknown):
         return
     s.variables.note(name, wanted)
+    if isinstance(wanted, Number) and isinstance(value, Integer):
+        value = casts.assigned(s, value, wanted, node)
     cast = ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node), node)
     assign_variable(s, name, casts.converted(s, value, wanted, cast), node)
 

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.buffers import fitted
 from pyebpf.bpftrace.translate.values import Condition, Embedded, Reference, Special, of_number_type, read_stored
-from pyebpf.bpftrace.value_types import Address, Boolean, KernelStack, KernelSymbol, Number, Place, Timestamp, Username
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Boolean,
+    KernelStack,
+    KernelSymbol,
+    Number,
+    Timestamp,
+    UnkeptStruct,
+    Username,
+)
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelReference
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
     from pyebpf.compiler import ir
 
 #: Types whose values are one number.
-_SCALARS = (Number, Boolean, Address, Place, KernelStack, KernelSymbol, Timestamp, Username)
+_SCALARS = (Number, Boolean, Address, UnkeptStruct, KernelStack, KernelSymbol, Timestamp, Username)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,6 @@ def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
             return Condition(Compare(Relation.NE, number, p.b.const(0)))
         case Address(target, space, held):
             return Reference(number, target, space, held)
-        case Place(target, space):
+        case UnkeptStruct(target, space):
             return Embedded(KernelReference(number, target, space=space, embedded=True))
     return Special(type_, Int(number, S64 if isinstance(type_, KernelStack) else U64))

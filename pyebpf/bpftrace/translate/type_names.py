@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Place, Record, String, Tuple, natural
+from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Record, String, Tuple, UnkeptStruct, natural
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.memory import Space
@@ -147,7 +147,7 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
 
 def _layout(type_: ValueType) -> tuple[int, int]:
     """Size and alignment of a type as C lays it out: in maps and events numbers take more."""
-    if isinstance(type_, Place):
+    if isinstance(type_, UnkeptStruct):
         return type_.target.size, 8
     if isinstance(type_, Array):
         return natural(type_).size, _layout(type_.element)[1]
@@ -179,4 +179,4 @@ def target(s: Scope, node: ast.TypeOf) -> KernelType | IntType | CharFactory | N
     found = value_type(s, node)
     if isinstance(found, Number):
         return integer(found)
-    return found.target if isinstance(found, Address | Place) else None
+    return found.target if isinstance(found, Address | UnkeptStruct) else None

@@ -16,10 +16,10 @@ from pyebpf.bpftrace.value_types import (
     Boolean,
     Buffer,
     Number,
-    Place,
     Record,
     String,
     Tuple,
+    UnkeptStruct,
     ValueType,
 )
 from pyebpf.builder.ssa.conditions import Always, Compare, Test
@@ -346,7 +346,7 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             return Condition(Compare(Relation.NE, p.b.load(address, offset, 1), p.b.const(0)))
         case Address(target, space, held):
             return Reference(p.b.load(address, offset, 8), target, space, held)
-        case Place(target, space):
+        case UnkeptStruct(target, space):
             return Embedded(KernelReference(p.b.load(address, offset, 8), target, space=space, embedded=True))
         case String(size, cut):
             return Text(BuilderString(CharArray(size), lvalue), size, cut=cut)
