@@ -54,8 +54,9 @@ class Destination:
 def reached(path: str) -> Iterator[Destination]:
     """The place that a path leads to, good until the end of the block.
 
-    Raises PermissionError for another user's link, on the way or at its end, and for his file in a folder that everybody
-    can write to. Root's links are trusted, and for root those of who called sudo. Raises OSError where no way leads.
+    Raises PermissionError for another user's link, on the way or at its end, and for his file in a folder that
+    everybody can write to. Root's links are trusted, and for root those of the user who called sudo. Raises OSError
+    where no way leads.
     """
     place = _walk(path)
     try:

@@ -203,6 +203,16 @@ def test_nor_through_a_link_in_a_folder_of_its_owner_s(shared, mode):
     assert (shared.parent / "ours").read_text() == NEW
 
 
+def test_who_called_sudo_chooses_the_file_without_a_link_too(shared, monkeypatch):
+    """A link of his is followed, of nobody else's."""
+    monkeypatch.setenv("SUDO_UID", str(NOBODY - 1))
+    with pytest.raises(PermissionError, match="is another user's link"):
+        write_file(str(shared / "link"), NEW)
+    monkeypatch.setenv("SUDO_UID", str(NOBODY))
+    write_file(str(shared / "link"), NEW)
+    assert (shared.parent / "ours").read_text() == NEW
+
+
 def test_a_fifo_that_nobody_reads_is_an_error(tmp_path):
     """And no wait for somebody who may never come."""
     path = tmp_path / "fifo"
