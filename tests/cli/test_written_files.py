@@ -204,7 +204,9 @@ def test_nor_through_a_link_in_a_folder_of_its_owner_s(shared, mode):
 
 
 def test_who_called_sudo_chooses_the_file_without_a_link_too(shared, monkeypatch):
-    """A link of his is followed, of nobody else's."""
+    """A link of his in a folder of his is followed, of nobody else's."""
+    os.chown(shared, NOBODY, NOBODY)
+    shared.chmod(0o755)
     monkeypatch.setenv("SUDO_UID", str(NOBODY - 1))
     with pytest.raises(PermissionError, match="is another user's link"):
         write_file(str(shared / "link"), NEW)
