@@ -269,7 +269,7 @@ def test_texts_in_the_record_of_a_tracepoint():
         'strncmp(args.newcomm, args.newcomm, 9), str_concat(args.newcomm, "s")); }'
     )
     comm = Path("/proc/self/comm")
-    before = comm.read_text()
+    before = comm.read_text().rstrip("\n")
     with bpf, script:
         try:
             comm.write_text("slipper")
