@@ -214,3 +214,27 @@ def test_a_loop_that_a_kernel_does_not_go_to_the_end_of() -> None:
     """It is refused where the kernel cannot end it itself."""
     with pytest.raises(CompileError, match="has 10000000 numbers, and this kernel goes over 8388608 at most"):
         Script("BEGIN { for ($i : 0..10000000) { } }").compile(FakeTarget())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("$b = $a; $b >>= 60; print($b);", "15"),
+        ("$b = $a; $b %= 10; print($b);", "5"),
+        ("$b = $a; $b /= 2; print($b);", "9223372036854775802"),
+        ("$b = $a; $b++; print(($b >> 60, $b > 7));", "(15, true)"),
+        ("$b = $a + 0; $b = $b >> 60; print($b);", "15"),
+        ("$t = ($a, 1); $b = $t.0; $b >>= 60; print($b);", "15"),
+        ("$b = pid > 0 ? $a : (uint64)1; $b >>= 60; print($b);", "15"),
+        ("@b = $a; @b >>= 60; print(@b); clear(@b);", "@b: 15"),
+        ("@c = $a; $b = @c; $b >>= 60; print($b); clear(@c);", "15"),
+        ("@d = 7; @d >>= 1; @d = $a; @d /= 2; print(@d); clear(@d);", "@d: 9223372036854775802"),
+        ("$b = $a; $b += 1; @k[$b] = 1; print(@k); clear(@k);", "@k[18446744073709551606]: 1"),
+        ("print(f($a));", "15"),
+    ],
+)
+def test_a_copy_of_an_unsigned_number_stays_unsigned(body: str, expected: str) -> None:
+    """Also where it is changed by an operator behind the assignment, which a first look took for signed."""
+    shift = "fn f($x : uint64) : uint64 { $y = $x; $y >>= 60; return $y; }"
+    script = f"{shift} BEGIN {{ $a = (uint64)0xfffffffffffffff5; {body} }}"
+    assert printed(script).splitlines()[0] == expected

@@ -128,12 +128,13 @@ def known_text(s: Scope, node: ast.Expression) -> str:
 def _variable(s: Scope, node: ast.Variable) -> Value:
     if node.name in s.bound:
         return Group([each.read(s.p) for each in s.bound[node.name]])
-    if s.storage.type_of(node.name) is None:
-        if node.name in s.let:
-            s.untyped.add(node.name)
-        s.unknown = s.unknown or s.error(unassigned(node, s.variables.types), node)
-        return Unknown(s.p)
-    return s.storage.read(node.name)
+    found = s.storage.now(node.name)
+    if found is not None:
+        return found
+    if node.name in s.let:
+        s.untyped.add(node.name)
+    s.unknown = s.unknown or s.error(unassigned(node, s.variables.types), node)
+    return Unknown(s.p)
 
 
 def _unary(s: Scope, node: ast.Unary) -> Value:
@@ -303,9 +304,9 @@ def _conditional(s: Scope, node: ast.Conditional) -> Value | None:
         found = _note(s, name, perform(s, node.otherwise), node) and found
     if not found:
         return None
-    if s.storage.type_of(name) is None:
+    made = s.storage.now(name)
+    if made is None:
         return Unknown(s.p)
-    made = s.storage.read(name)
     if isinstance(made, Integer):  # one of two literals is as a literal: others decide on its sign
         made.type = replace(made.type, flexible=getattr(s.variables.types.get(name), "flexible", False))
     return made
@@ -453,7 +454,7 @@ def _if(s: Scope, node: ast.If) -> Value | None:
             found = _note(s, name, perform(s, node.otherwise), node) and found
     if not found or node.otherwise is None:
         return None
-    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
+    return s.storage.now(name) or Unknown(s.p)
 
 
 _BUILDERS: dict[type[ast.Expression], Callable[[Scope, Any], Value | None]] = {

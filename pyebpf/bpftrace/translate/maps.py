@@ -25,6 +25,7 @@ from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, copy, temporary, zero
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.dataclass import replace
 from pyebpf.maps.for_each import count_entries
 from pyebpf.types import S64, U64
 from pyebpf.uapi.helper_ids import MAP_DELETE_ELEM, MAP_LOOKUP_PERCPU_ELEM
@@ -231,7 +232,10 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     before = entry_value(s, table, table._find(s.p, at))
     after = combined(s, operator, before, value, node)
     if not isinstance(after, Unknown):
-        maps.note_value(map_of(node), after.type)
+        is_open = isinstance(table.value_type, Number) and table.value_type.flexible and value.type.flexible
+        # Where only literals were assigned so far, the sign is still open.
+        noted_now = replace(after.type, flexible=True) if is_open and isinstance(after.type, Number) else after.type
+        maps.note_value(map_of(node), noted_now)
         table = maps.table(map_of(node))
         if isinstance(table, Table):
             table.set_item(s.p, at, after.operand(s.p))

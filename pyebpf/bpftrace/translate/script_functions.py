@@ -79,7 +79,7 @@ def call(s: Scope, node: ast.Call, function: ast.Function) -> Value | None:
     if _is_void(function):
         return None
     name = _result(function)
-    return s.storage.read(name) if s.storage.type_of(name) is not None else Unknown(s.p)
+    return s.storage.now(name) or Unknown(s.p)
 
 
 def leave(s: Scope, node: ast.Return) -> None:

@@ -55,6 +55,8 @@ class Storage:
     def __init__(self, p: ProgramBuilder, variables: Variables) -> None:
         self._p = p
         self._types = dict(variables.types)
+        #: With what this build has found so far.
+        self._noted = variables.types
         #: Variables whose address is taken: they stand in memory, numbers too.
         self._addressed = set(variables.addressed)
         self._numbers: dict[str, Variable] = {}
@@ -93,9 +95,21 @@ class Storage:
         elif type_ is not None:
             zero(p, p.b.slot_address(self._slots[name]), 0, self._slots[name].size)
 
+    def now(self, name: str) -> Value | None:
+        """The value of a variable now; None if nothing is known of it.
+
+        A number that this build is the first to know has a stand-in, of its type: what is built is not the last.
+        """
+        if name in self._types:
+            return self.read(name)
+        noted = self._noted.get(name)
+        return from_number(self._p, noted, self._p.b.const(1)) if isinstance(noted, Number) else None
+
     def read(self, name: str) -> Value:
         """The value of a variable now."""
         p, type_ = self._p, self._types[name]
+        if isinstance(type_, Number) and isinstance(noted := self._noted[name], Number):
+            type_ = noted  # its sign may be another by now, and what is made of it has that
         if name in self._numbers:
             number = p.b.read(self._numbers[name])
             if number is None:  # nothing can come here
