@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.events import Action
@@ -26,7 +26,7 @@ from pyebpf.bpftrace.translate.expressions import (
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.names import DTRACE
-from pyebpf.bpftrace.translate.searches import SEARCHES, differ
+from pyebpf.bpftrace.translate.searches import SEARCHES, differ, length
 from pyebpf.bpftrace.translate.stacks import stack_length
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
@@ -341,8 +341,9 @@ def _sized(s: Scope, node: ast.Call) -> Value:
     if not isinstance(value.type, String) or not isinstance(value, Text):
         takes = "a map with keys, a stack or a string" if node.name == "len" else "a string"
         raise s.error(f"{node.name}() takes {takes}, and this is {value.type.name}", first)
-    found: Any = len(value.source) if isinstance(value.source, bytes) else value.kept(s.p).length(s.p)
-    return constant(s.p, found) if isinstance(found, int) else Integer(found.value, signed=False)
+    if isinstance(value.source, bytes):
+        return constant(s.p, len(value.source))
+    return Integer(length(s.p, value, value.kept(s.p)), signed=False)
 
 
 _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {

@@ -10,9 +10,10 @@ from pyebpf.bpftrace.value_types import natural
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
-from pyebpf.builder.values.lvalue import Lvalue, copy, movable, zero
+from pyebpf.builder.values.lvalue import Lvalue, copy, movable, temporary, zero
 from pyebpf.builder.values.memory import Space, at_offset, probe_read
 from pyebpf.builder.values.operations import to_int
+from pyebpf.builder.values.restating import element_offset
 from pyebpf.builder.values.strings import String as BuilderString
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import CharArray, CharFactory
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Characters of a string, known at run time only, that another is searched for.
 MAX_SOUGHT = 128
+#: Bytes of a string whose end is looked for by bisection.
+_BISECTED = 128
 #: Bytes that memcmp() compares at most.
 MAX_BYTES = 1024
 
@@ -73,7 +76,7 @@ def first_place(s: Scope, value: Text, wanted: Text, node: ast.Call) -> ir.Value
     answer = b.variable(hint="found")
     b.write(answer, b.const(-1))
     with range_loop(p, 0, room, 1, [answer]) as (loop, index):
-        place = b.emit(Op.OFFSET, b.slot_address(slot), index.value)
+        place = b.emit(Op.OFFSET, b.slot_address(slot), element_offset(p, index.value, room, 1))
         other = b.const(0)
         for position in range(sought):
             here, there = b.load(place, position, 1), b.load(part, start + position, 1)
@@ -82,6 +85,8 @@ def first_place(s: Scope, value: Text, wanted: Text, node: ast.Call) -> ir.Value
             other = b.binary(Op.OR, other, b.binary(Op.AND, b.binary(Op.XOR, here, there), counts))
         with b.if_(Compare(Relation.EQ, other, b.const(0))):
             b.write(answer, index.value)
+            b.break_(loop)
+        with b.if_(Compare(Relation.EQ, b.load(place, 0, 1), b.const(0))):
             b.break_(loop)
     return b.read_final(answer)
 
@@ -137,9 +142,7 @@ def _joined(s: Scope, node: ast.Call) -> Value:
     zero(p, address, 0, slot.size)
     first = one.kept(p)
     copy(p, address, 0, *first.lvalue.address(p), one.size)
-    length = _length(p, one, first)
-    b.assume_bounds(length, 0, one.size - 1)
-    place = b.emit(Op.OFFSET, address, length)
+    place = b.emit(Op.OFFSET, address, element_offset(p, length(p, one, first), one.size, 1))
     # Neither place is aligned: a helper copies words all the same.
     probe_read(p, Space.KERNEL, place, other.size, at_offset(p, *other.kept(p).lvalue.address(p)))
     if size < room:
@@ -154,9 +157,11 @@ def differ(s: Scope, one: Text, other: Text, count: int) -> Value:
     (left, here), (right, there) = [movable(p, each.kept(p).lvalue, each.size).address(p) for each in (one, other)]
     answer = b.variable(hint="differs")
     b.write(answer, b.const(0))
-    with range_loop(p, 0, min(count, one.size, other.size), 1, [answer]) as (loop, index):
-        first = b.load(b.emit(Op.OFFSET, left, index.value), here, 1)
-        second = b.load(b.emit(Op.OFFSET, right, index.value), there, 1)
+    most = min(count, one.size, other.size)
+    with range_loop(p, 0, most, 1, [answer]) as (loop, index):
+        at = element_offset(p, index.value, most, 1)
+        first = b.load(b.emit(Op.OFFSET, left, at), here, 1)
+        second = b.load(b.emit(Op.OFFSET, right, at), there, 1)
         with b.if_(Compare(Relation.NE, first, second)):
             b.write(answer, b.const(1))
             b.break_(loop)
@@ -167,10 +172,18 @@ def differ(s: Scope, one: Text, other: Text, count: int) -> Value:
     return Integer(found, signed=False)
 
 
-def _length(p: ProgramBuilder, value: Text, found: BuilderString) -> ir.Value:
+def length(p: ProgramBuilder, value: Text, found: BuilderString) -> ir.Value:
+    """The bytes of a string before its NUL; `found` is the string in memory."""
     if isinstance(value.source, bytes):
         return p.b.const(len(value.source))
-    return to_int(p, found.length(p)).value
+    if value.size <= _BISECTED:
+        return to_int(p, found.length(p)).value
+    # Verifiers follow each way that a search takes, of two such searches each of the one for each of the other.
+    with temporary(p, value.size) as slot:
+        count = Text(found, value.size).write_counted(p, p.b.slot_address(slot))
+    number = p.b.binary(Op.SUB, count, p.b.const(1))
+    p.b.assume_bounds(number, 0, value.size - 1)
+    return number
 
 
 def _compare(s: Scope, node: ast.Call) -> Value:
@@ -189,8 +202,9 @@ def _compare(s: Scope, node: ast.Call) -> Value:
     answer = b.variable(hint="difference")
     b.write(answer, b.const(0))
     with range_loop(p, 0, count, 1, [answer]) as (loop, index):
-        here = b.load(b.emit(Op.OFFSET, left, index.value), 0, 1)
-        there = b.load(b.emit(Op.OFFSET, right, index.value), 0, 1)
+        at = element_offset(p, index.value, count, 1)
+        here = b.load(b.emit(Op.OFFSET, left, at), 0, 1)
+        there = b.load(b.emit(Op.OFFSET, right, at), 0, 1)
         with b.if_(Compare(Relation.NE, here, there)):
             b.write(answer, b.binary(Op.SUB, here, there))
             b.break_(loop)

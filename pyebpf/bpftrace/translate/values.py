@@ -166,7 +166,7 @@ class Text(Value):
         with b.if_(Compare(Relation.ULT, written, b.const(self.size + 1))):
             b.write(count, b.emit(Op.REFINE, written))
         found = b.read_final(count)
-        b.assume_bounds(found, 0, self.size)
+        b.assume_bounds(found, 1, self.size)
         return found
 
     def copy_bytes(self, p: ProgramBuilder, address: ir.Value, offset: int, count: int) -> None:

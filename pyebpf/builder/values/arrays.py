@@ -153,20 +153,24 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
     )
 
 
+#: Bytes that are all loaded before they are compared: as many numbers as may have to be kept.
+_AT_ONCE = 128
+
+
 def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
     """Whether memory holds these bytes."""
     address, offset = lvalue.address(p)
     tests: list[Test] = []
+    differs: ir.Value | None = None
     for at, width in pieces(offset, len(data), alignment_of(p, address)):
         chunk = data[at - offset : at - offset + width]
-        value = p.b.load(address, at, width)
-        number = int.from_bytes(chunk, "little")
-        tests.append(Compare(Relation.EQ, value, p.b.const(number)))
-    return All(tuple(tests))
-
-
-#: Bytes that are all loaded before they are compared: as many numbers as may have to be kept.
-_AT_ONCE = 128
+        value, number = p.b.load(address, at, width), p.b.const(int.from_bytes(chunk, "little"))
+        if len(data) <= _AT_ONCE:
+            tests.append(Compare(Relation.EQ, value, number))
+            continue
+        here = p.b.binary(Op.XOR, value, number)
+        differs = here if differs is None else p.b.binary(Op.OR, differs, here)
+    return All(tuple(tests)) if differs is None else Compare(Relation.EQ, differs, p.b.const(0))
 
 
 def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
@@ -195,9 +199,11 @@ def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) ->
     width = next(each for each in (8, 4, 2, 1) if each <= alignment and not (offset | start | size) % each)
     differs = b.variable(hint="differs")
     b.write(differs, b.const(0))
-    with range_loop(p, 0, size, width, [differs]) as (loop, index):
-        first = b.load(b.emit(Op.OFFSET, address, index.value), offset, width)
-        second = b.load(b.emit(Op.OFFSET, other, index.value), start, width)
+    count = size // width
+    with range_loop(p, 0, count, 1, [differs]) as (loop, index):
+        at = element_offset(p, index.value, count, width)
+        first = b.load(b.emit(Op.OFFSET, address, at), offset, width)
+        second = b.load(b.emit(Op.OFFSET, other, at), start, width)
         with b.if_(Compare(Relation.NE, first, second)):
             b.write(differs, b.const(1))
             b.break_(loop)
