@@ -22,7 +22,7 @@ OPEN = f"tracepoint:syscalls:sys_enter_openat /pid == {os.getpid()}/"
 END = "/none/the/end"
 LAST = f'if (str(args.filename) == "{END}") {{ exit(); return; }}'
 #: Paths that there are not, up to one that is too long for a string of 1024 bytes.
-PATHS = [f"/none/{'x' * (size - 6)}" for size in (7, 63, 64, 511, 512, 1022, 1023, 1024, 2000)]
+PATHS = [f"/none/{'x' * (size - 6)}" for size in (7, 63, 64, 511, 512, 1022, 1023, 1024, 1025, 2000)]
 
 
 def opened(body: str, paths: list[str], *, settings: dict[str, str] | None = None, json: bool = False) -> list[str]:
@@ -41,7 +41,7 @@ def opened(body: str, paths: list[str], *, settings: dict[str, str] | None = Non
 
 def shown(path: str, size: int) -> str:
     """A path in a string of so many bytes."""
-    return path if len(path) < size - 1 else path[: size - 1] + ".."
+    return path if len(path) < size else path[:size] + ".."
 
 
 @pytest.mark.parametrize("size", [1024, 600])
@@ -79,12 +79,28 @@ def test_texts_are_keys_and_values() -> None:
         'if (@last[str(args.filename), 1] == str(args.filename) && @last["/none", 1] == "") { @same++; } '
         "@gone[str(args.filename)] = 1; delete(@gone[str(args.filename)]);"
     )
-    paths = [each for each in PATHS if len(each) < 1023]
+    paths = [each for each in PATHS if len(each) < 1024]
     lines = opened(body, paths * 2)
     assert {line for line in lines if line.startswith("@[")} == {f"@[{path}]: 2" for path in paths}
     assert {line for line in lines if line.startswith("@last")} == {f"@last[{path}, 1]: {path}" for path in paths}
     assert f"@same: {2 * len(paths)}" in lines
     assert not [line for line in lines if line.startswith("@gone")]
+
+
+def test_long_texts_are_searched_and_measured() -> None:
+    """By loops whose bounds the verifier sees, and without a search for each end."""
+    needs("map:long_keys")
+    last = PATHS[5]
+    body = (
+        "$s = str(args.filename); $t = str(args.filename + 1); "
+        'printf("%d %d %d %d %d\\n", strlen($s), strlen($s) > strlen($t), strstr($s, "e/"), strstr($s, comm), '
+        'strlen(str_concat($t, "ab"))); '
+        f'if ($s == "{last}") {{ @last = 1; }} @t = "{last}"; if (@t == $s) {{ @same = strncmp($s, @t, 1000); }}'
+    )
+    lines = opened(body, PATHS[:6])
+    assert lines[:6] == [f"{len(path)} 1 4 -1 {len(path) + 1}" for path in PATHS[:6]]
+    assert "@last: 1" in lines
+    assert "@same: 0" in lines
 
 
 @pytest.mark.parametrize("at", [0, 7, 8, 600, 1022])

@@ -48,7 +48,7 @@ def text(s: Scope, node: ast.Expression, name: str) -> Text | Unknown:
     value = evaluate(s, node)
     if isinstance(value, Text | Unknown):
         return value
-    most = s.max_strlen
+    most = s.max_strlen + 1
     if isinstance(value, Reference) and isinstance(value.type.target, CharFactory):
         return text_at(s, value.value, value.type.space, most)
     if isinstance(value, Row) and natural(value.type.element).size == 1:

@@ -56,7 +56,7 @@ def text_at(s: Scope, address: ir.Value, space: Space, size: int) -> Text:
         return probe_read_string(p, space, destination, length, address)
 
     source = StringSource("str()", read_into, size, s.p.b.where, counts=True)
-    return Text(source, size, cut=size == s.max_strlen)
+    return Text(source, size, cut=size == s.max_strlen + 1)
 
 
 def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
@@ -76,7 +76,7 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
             return names.bounded_text(s, written[:known], node)
         return _cut(s, names.bounded_text(s, written, node), length.value, node, space)
     value = evaluate(s, first)
-    most = s.max_strlen
+    most = s.max_strlen + 1  # and its NUL
     size = most
     if len(node.arguments) == 2:
         length = number(s, node.arguments[1])
@@ -123,7 +123,7 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
     """`str(pointer, n)` with an n that is known at run time: the bytes that there are, the rest of the room zeros."""
     if isinstance(value, Unknown):
         return value
-    most = s.max_strlen
+    most = s.max_strlen + 1
     if isinstance(value, Text):
         address, where = at_offset(s.p, *value.kept(s.p).lvalue.address(s.p)), Space.KERNEL
     else:
