@@ -77,6 +77,7 @@ def test_a_command_that_cannot_be_run_is_an_error(tmp_path: Path) -> None:
 
 def test_a_command_is_counted_without_what_leads_to_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One execve(2), wherever in PATH the program is, and next to none of the pages of the process before it."""
+    needs("helper:map_lookup_percpu_elem@raw_tracepoint")
     monkeypatch.setenv("PATH", f"{tmp_path}:{tmp_path}/x:{os.environ['PATH']}")
     # A program's own pages are not counted: it is another one from sched_process_exec on.
     done = pyebpf(
