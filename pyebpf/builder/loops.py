@@ -50,7 +50,8 @@ CUT_OFF = "loop cut off by the kernel's limit"
 ZERO_MAP = ".zero"
 
 _ITERATOR_SIZE = 8
-_FEATURE = "kfunc:bpf_iter_num_new"
+#: The feature with which loops may have more iterations, which verifiers do not follow one by one.
+ITERATORS = "kfunc:bpf_iter_num_new"
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class _Range:
 
 def most_iterations(target: Target) -> int:
     """The most iterations that a loop over a range may have."""
-    return MAX_ITERATIONS if target.has(_FEATURE) else MAX_BOUNDED
+    return MAX_ITERATIONS if target.has(ITERATORS) else MAX_BOUNDED
 
 
 @contextmanager
@@ -98,7 +99,7 @@ def range_loop(
         p.fail("the step of range() must not be zero")
     first, last = to_int(p, start), to_int(p, stop)
     iterations = _max_iterations(p, first, last, step)
-    iterate = (iterations is None or iterations > MANY_ITERATIONS) and p.target.has(_FEATURE)
+    iterate = (iterations is None or iterations > MANY_ITERATIONS) and p.target.has(ITERATORS)
     limit = MAX_ITERATIONS if iterate else MAX_BOUNDED
     if iterations is None or iterations > limit:
         found = "" if iterations is None else f" (here up to {iterations} iterations)"

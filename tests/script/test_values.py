@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
+
+if TYPE_CHECKING:
+    from pyebpf.testing import Simulation
 
 
 def value(expression: str, before: str = "") -> str:
@@ -238,3 +243,20 @@ def test_a_copy_of_an_unsigned_number_stays_unsigned(body: str, expected: str) -
     shift = "fn f($x : uint64) : uint64 { $y = $x; $y >>= 60; return $y; }"
     script = f"{shift} BEGIN {{ $a = (uint64)0xfffffffffffffff5; {body} }}"
     assert printed(script).splitlines()[0] == expected
+
+
+@pytest.mark.parametrize("missing", [(), ("kfunc:bpf_iter_num_new",)])
+def test_a_long_text_is_searched_for_another(missing: tuple[str, ...]) -> None:
+    """By words, in loops that a verifier follows one by one, and in others."""
+    cases = [("/abc/abcd", "bc"), ("/x" * 500, "xy"), ("/a/verylongname1", "longname1"), ("ab", "abc"), ("", "q")]
+    cases += [("x" * 990 + "needle_in_here", "needle_in_here"), ("a" * 1015 + "bcdefgh", "bcdefgh"), ("aab", "ab")]
+
+    def opens(kernel: Simulation) -> None:
+        for name, comm in cases:
+            kernel.process(pid=5, comm=comm)
+            kernel.tracepoint("syscalls:sys_enter_openat", filename=name, dfd=3)
+
+    body = 'print((strstr(str(args.filename), comm), strstr(str(args.filename), "b"), strlen(str(args.filename))));'
+    target = FakeTarget(missing=frozenset({"isa:may_goto", *missing}))
+    lines = printed(f"tracepoint:syscalls:sys_enter_openat {{ {body} }}", opens, target=target).splitlines()
+    assert lines == [f"({name.find(comm)}, {name.find('b')}, {len(name)})" for name, comm in cases]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace.translate.expressions import evaluate, kept, known_number
 from pyebpf.bpftrace.translate.values import Embedded, Integer, Reference, Row, Text, Unknown, constant, literal_text
 from pyebpf.bpftrace.value_types import natural
-from pyebpf.builder.loops import range_loop
+from pyebpf.builder.loops import ITERATORS, range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelArray
 from pyebpf.builder.values.lvalue import Lvalue, copy, movable, temporary, zero
 from pyebpf.builder.values.memory import Space, at_offset, probe_read
 from pyebpf.builder.values.operations import to_int
 from pyebpf.builder.values.restating import element_offset
-from pyebpf.builder.values.strings import String as BuilderString
+from pyebpf.builder.values.strings import String as BuilderString, until_nul
 from pyebpf.compiler.ir import Condition as Relation, Op
 from pyebpf.types import CharArray, CharFactory
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Characters of a string, known at run time only, that another is searched for.
 MAX_SOUGHT = 128
+_WORD = 8
+#: Bytes of memory that no stack has room for.
+_LARGE = 512
 #: Bytes of a string whose end is looked for by bisection.
 _BISECTED = 128
 #: Bytes that memcmp() compares at most.
@@ -69,9 +72,12 @@ def first_place(s: Scope, value: Text, wanted: Text, node: ast.Call) -> ir.Value
     room, sought = value.size, wanted.size - 1
     if sought > MAX_SOUGHT:
         raise s.error(f"{node.name}() looks for {MAX_SOUGHT} characters at most: cut it by str(…)", node)
-    slot = b.slot(-(-(room + sought) // 8) * 8, name="searched")
+    words = -(-sought // _WORD)
+    slot = b.slot(-(-room // _WORD) * _WORD + words * _WORD, name="searched")
     zero(p, b.slot_address(slot), 0, slot.size)
     copy(p, b.slot_address(slot), 0, *value.kept(p).lvalue.address(p), room)
+    if slot.size >= _LARGE:
+        return _place_by_words(p, slot, room, wanted, words)
     part, start = wanted.kept(p).lvalue.address(p)
     answer = b.variable(hint="found")
     b.write(answer, b.const(-1))
@@ -89,6 +95,50 @@ def first_place(s: Scope, value: Text, wanted: Text, node: ast.Call) -> ir.Value
         with b.if_(Compare(Relation.EQ, b.load(place, 0, 1), b.const(0))):
             b.break_(loop)
     return b.read_final(answer)
+
+
+def _place_by_words(p: ProgramBuilder, slot: ir.Slot, room: int, wanted: Text, words: int) -> ir.Value:
+    """The same in memory that is on no stack, where words need not be aligned: of a text that has `room` bytes."""
+    b = p.b
+    sought = b.slot((words + 1) * _WORD, name="sought")
+    zero(p, b.slot_address(sought), 0, sought.size)
+    copy(p, b.slot_address(sought), 0, *wanted.kept(p).lvalue.address(p), min(wanted.size, sought.size))
+    parts: list[tuple[ir.Value, ir.Value]] = []
+    going = b.const(-1)
+    for number in range(words):
+        part = b.load(b.slot_address(sought), number * _WORD, _WORD)
+        counts, more = until_nul(p, part, _WORD)
+        parts.append((part, b.binary(Op.AND, counts, going)))
+        going = b.binary(Op.AND, going, more)
+    answer, absent = b.variable(hint="found"), b.variable(hint="absent")
+    ends = p.target.has(ITERATORS)
+    b.write(answer, b.const(-1 if ends else 0))
+    b.write(absent, b.const(1))
+    with range_loop(p, 0, room, 1, [answer, absent]) as (loop, index):
+        place = b.emit(Op.OFFSET, b.slot_address(slot), element_offset(p, index.value, room, 1))
+        differs = b.const(0)
+        for number, (part, counts) in enumerate(parts):
+            here = b.binary(Op.XOR, b.load(place, number * _WORD, _WORD), part)
+            differs = b.binary(Op.OR, differs, b.binary(Op.AND, here, counts))
+        if ends:
+            with b.if_(Compare(Relation.EQ, differs, b.const(0))):
+                b.write(answer, index.value)
+                b.break_(loop)
+            with b.if_(Compare(Relation.EQ, b.load(place, 0, 1), b.const(0))):
+                b.break_(loop)
+        else:
+            # No branch: verifiers would go on from each iteration as from one of its own.
+            before, so_far = b.read(absent), b.read(answer)
+            assert before is not None
+            assert so_far is not None
+            either = b.binary(Op.LSHR, b.binary(Op.OR, differs, b.emit(Op.NEG, differs)), b.const(63))
+            now = b.binary(Op.AND, before, either)
+            b.write(absent, now)
+            b.write(answer, b.binary(Op.ADD, so_far, now))
+    if ends:
+        b.forget(absent)
+        return b.read_final(answer)
+    return b.binary(Op.OR, b.read_final(answer), b.binary(Op.SUB, b.const(0), b.read_final(absent)))
 
 
 def _find(s: Scope, node: ast.Call) -> Value:

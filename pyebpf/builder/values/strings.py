@@ -209,13 +209,13 @@ class UntrustedString(String):
                 piece = p.b.load(source, at - offset + start, step)
                 if going is not None:
                     piece = p.b.binary(Op.AND, piece, going)
-                piece, going = _until_nul(p, piece, step)
-                p.b.store(address, at, piece, step)
+                kept_bits, going = until_nul(p, piece, step)
+                p.b.store(address, at, p.b.binary(Op.AND, piece, kept_bits), step)
         zero(p, address, offset + kept, type_.length - kept)
 
 
-def _until_nul(p: ProgramBuilder, piece: ir.Value, width: int) -> tuple[ir.Value, ir.Value]:
-    """The bytes of a number before the first that is 0, and all bits if there is none such, else no bits."""
+def until_nul(p: ProgramBuilder, piece: ir.Value, width: int) -> tuple[ir.Value, ir.Value]:
+    """All bits of a number's bytes before the first that is 0; and all bits if there is none such, else no bits."""
     b = p.b
     ones = int.from_bytes(b"\x01" * width, "little")
     # A byte that is 0 borrows when 1 is taken from it, and so sets its top bit, which it had not.
@@ -224,7 +224,7 @@ def _until_nul(p: ProgramBuilder, piece: ir.Value, width: int) -> tuple[ir.Value
     # Bytes above the first may have borrowed from it: the lowest bit is sure.
     lowest = b.binary(Op.AND, tops, b.binary(Op.SUB, b.const(0), tops))
     nul = b.binary(Op.LSHR, lowest, b.const(7))
-    before = b.binary(Op.AND, piece, b.binary(Op.SUB, nul, b.const(1)))
+    before = b.binary(Op.SUB, nul, b.const(1))
     found = b.binary(Op.ASHR, b.binary(Op.SUB, b.const(0), nul), b.const(63))
     return before, b.binary(Op.XOR, found, b.const(-1))
 
