@@ -35,6 +35,24 @@ def test_files_have_paths(tmp_path: Path) -> None:
     assert found[:2] == [str(path), str(path)[-11:]]
 
 
+@pytest.mark.parametrize("room", [1024, 120, 40])
+def test_paths_are_strings_as_all_are(tmp_path: Path, room: int) -> None:
+    """Of more than half the room, too: they have a length, are joined, and the same path by other ways is equal."""
+    needs("helper:d_path@tracing", "kernel:5.12")
+    if room == 1024:
+        needs("map:long_keys")
+    path = tmp_path / ("x" * (119 - len(str(tmp_path))))[:100]
+    with path.open("w") as file:
+        mine = f"ctx.task.tgid == {os.getpid()} && ctx.fd == {file.fileno()}"
+        found = lines(
+            f"config = {{ max_strlen = {room} }} iter:task_file {{ if ({mine}) {{ $path = path(ctx.file.f_path); "
+            'print(strlen(path(ctx.file.f_path))); print(str_concat($path, "")); print($path); '
+            "@[path(ctx.file.f_path)] = 1; @[str($path)] = 2; print(len(@)); } }"
+        )
+    shown = str(path)[-room + 1 :]
+    assert found[:4] == [str(len(shown)), shown, shown, "1"]
+
+
 def test_sockets_have_cookies() -> None:
     """The same as getsockopt(SO_COOKIE) has."""
     needs("helper:get_socket_cookie@tracing")
