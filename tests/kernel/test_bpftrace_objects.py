@@ -71,16 +71,19 @@ def test_arguments_of_raw_tracepoints_are_objects() -> None:
             assert bpf["@"].snapshot()
 
 
-def test_a_variable_of_a_program_is_read() -> None:
-    """`uaddr()` of a variable of the C library, wherever it lies in the process."""
+@pytest.mark.parametrize("number", [211, -77])
+def test_a_variable_of_a_program_is_read(number: int) -> None:
+    """`uaddr()` of a variable of the C library, wherever it lies in the process: an int, with its sign."""
     libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
     wanted = ctypes.c_int.in_dll(ctypes.CDLL(None), "optind")
-    wanted.value = 211
-    bpf = Script(f'uprobe:{libc}:getpgid {{ @[*uaddr("optind")] = count(); }}', pid=os.getpid())
+    wanted.value = number
+    bpf = Script(
+        f'uprobe:{libc}:getpgid {{ @[*uaddr("optind"), *(uint32 *)uaddr("optind")] = count(); }}', pid=os.getpid()
+    )
     try:
         with bpf:
             getpgid(*range(7))
-            assert bpf["@"].snapshot() == {211: 7}
+            assert bpf["@"].snapshot() == {(number, number % 2**32): 7}
     finally:
         wanted.value = 1
 
