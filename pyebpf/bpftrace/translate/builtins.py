@@ -145,6 +145,8 @@ def user_symbol(s: Scope, address: ir.Value) -> Special:
 def _func(s: Scope, node: ast.Identifier) -> Value:
     from pyebpf.bpftrace.value_types import KernelSymbol
 
+    if isinstance(s.p.attach, Uprobe) and s.script.names_functions:
+        return literal_text(s.point.function.encode("utf-8", "surrogateescape"))
     if isinstance(s.p.attach, Uprobe) and not s.p.attach.returns:
         ip = registers.register(s.p, registers.machine(s.p).instruction)
         return user_symbol(s, ip)
