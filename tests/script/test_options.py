@@ -63,6 +63,14 @@ def test_settings_from_outside_go_first() -> None:
 def test_settings_without_an_effect_are_taken() -> None:
     """Among them those that bpftrace had until it did without."""
     assert printed("config = { unstable_map_decl = 1; lazy_symbolication = true } BEGIN { print(1); }") == "1\n"
+    assert printed("config = { max_type_res_iterations = 5; unstable_addr = 1 } BEGIN { print(1); }") == "1\n"
+
+
+def test_settings_have_the_names_that_they_had_before() -> None:
+    """Those that bpftrace takes."""
+    script = Script("config = { strlen = 8; map_keys_max = 5; cat_bytes_max = 7 } BEGIN { }")
+    settings = script._script.script.settings
+    assert (settings.max_strlen, settings.max_map_keys, settings.max_cat_bytes) == (8, 5, 7)
 
 
 @pytest.mark.parametrize(
