@@ -115,8 +115,6 @@ def _included(path: str, file: str) -> tuple[str, str] | None:
                 data = _first_bytes(opened, _MAX_INCLUDED + 1)
         except NotFound:
             continue
-        except MalformedData as error:
-            raise MalformedData(f'#include "{path}": {error}') from None
         if len(data) > _MAX_INCLUDED:
             raise MalformedData(f"{found} has more than {_MAX_INCLUDED >> 20} MiB: a script includes no such file")
         return data.decode(errors="surrogateescape"), str(found)

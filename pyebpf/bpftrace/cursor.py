@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Levels of expressions and blocks inside each other: of so many parentheses, or of a sum of so many terms.
 MAX_LEVELS = 200
+#: What to do about an expression that has more.
+_ADVICE = "assign a part of it to a variable"
 # Python's frames for a level: operators of all powers in each other.
 _FRAMES = MAX_LEVELS * 20
 _LONGEST = 40  # characters of a token that a message shows
@@ -79,17 +81,17 @@ class Cursor:
         self.index += 1
         return word
 
-    def enter(self) -> None:
+    def enter(self, advice: str = _ADVICE) -> None:
         """Go one level deeper, if that is not too deep."""
         self.depth += 1
         if self.depth > MAX_LEVELS:
-            self.fail(f"this is more than {MAX_LEVELS} levels deep: assign a part of it to a variable")
+            self.fail(f"this is more than {MAX_LEVELS} levels deep: {advice}")
 
-    def rise(self, height: int) -> None:
+    def rise(self, height: int, message: str = f"this has more than {MAX_LEVELS} levels: {_ADVICE}") -> None:
         """Count a level above a tree of that height and the one that was read last."""
         self.height = max(height, self.height) + 1
         if self.height > MAX_LEVELS:
-            self.fail(f"this has more than {MAX_LEVELS} levels: assign a part of it to a variable", self.index - 1)
+            self.fail(message, self.index - 1)
 
     def fail(self, message: str, index: int | None = None) -> NoReturn:
         """Complain about a token; without an index about the next one."""

@@ -98,7 +98,7 @@ class Definitions(Statements):
             attributes += self._attributes()
             return ast.Enum(self.starts[first], self.ends[self.index - 1], name, enumerators, tuple(attributes))
         self.expect("{", f"after the name of a {keyword}")
-        self.enter()
+        self.enter("declare the inner struct before this one")
         members: list[ast.Member] = []
         while not self.accept("}"):
             if not self.accept(";"):

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.cursor import is_name, shown
+from pyebpf.bpftrace.cursor import MAX_LEVELS, is_name, shown
 from pyebpf.bpftrace.literals import LiteralError, integer, string
 from pyebpf.bpftrace.types import KEYWORDS, Types, is_builtin
 
@@ -32,6 +32,11 @@ STATEMENT_WORDS = frozenset(
     ("break", "continue", "else", "for", "import", "let", "return", "unroll", "while"),
 )
 _MAX_POSITIONAL = (1 << 63) - 1
+#: What is said of an `if` with too many branches, each of which is a level below the one before.
+_TOO_MANY_BRANCHES = (
+    f"more than {MAX_LEVELS} `else if` follow an `if`: split it into several, or look the value up in a map, "
+    "which BEGIN fills"
+)
 
 
 class Expressions(Types):
@@ -369,7 +374,7 @@ class Expressions(Types):
         self.rise(height)
         found = ast.If(start, end, test, then, otherwise)
         for start, test, then, height in reversed(branches):
-            self.rise(height)
+            self.rise(height, _TOO_MANY_BRANCHES)
             found = ast.If(start, end, test, then, found)
         return found
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyebpf.types import TupleType
 
 _SPECIFIER = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d+))?(?P<length>[hlLjzt]*)"
+    r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d*))?(?P<length>[hlLjzt]*)"
     r"(?P<kind>gr|rx|rh|r|[diouxXcspn%])"
 )
 #: A specifier whose width or precision C would take of the arguments.
@@ -244,7 +244,7 @@ def parse_format(text: str) -> Format:
         if int(match["width"] or 0) > _WIDEST:
             msg = f"{match[0]} is wider than {_WIDEST} characters"
             raise ValueError(msg)
-        flags = match["flags"]
+        flags, precision = match["flags"], match["precision"]
         specifiers.append(
             Specifier(
                 match["kind"],
@@ -253,8 +253,8 @@ def parse_format(text: str) -> Format:
                 alternate="#" in flags,
                 zeros="0" in flags,
                 width=int(match["width"] or 0),
-                # bpftrace takes a number's precision and does nothing with it.
-                precision=int(match["precision"]) if match["precision"] and match["kind"] == "s" else None,
+                # bpftrace takes a number's precision and does nothing with it. A point alone is .0, as in C.
+                precision=int(precision or 0) if precision is not None and match["kind"] == "s" else None,
                 length=match["length"],
             )
         )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.source import Source
+from pyebpf.errors import PyebpfError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,11 @@ class Files:
         if node.angled:
             return False
         place = source.location(node)
-        found = self._read(node.path, place.file)
+        try:
+            found = self._read(node.path, place.file)
+        except (PyebpfError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            raise source.error(f"{node.path} cannot be included: {reason}", node) from None
         if found is None:
             self.missing.append(place.marked(f"{node.path} is left out: there is no such file beside this one"))
             return False

@@ -37,7 +37,7 @@ class LiteralError(ValueError):
 
 def integer(text: str) -> int:
     """The value of a number: decimal, octal, hexadecimal or with an exponent; with a suffix of C's or of time's."""
-    if len(text) <= 3 and text.isdecimal() and (text[0] != "0" or text == "0"):
+    if len(text) <= 3 and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
         return int(text)
     if len(text) > _LONGEST:
         raise LiteralError("this number is too long for 64 bits")

@@ -27,7 +27,7 @@ class Statements(Expressions):
         """Read a block. A last expression without a semicolon is its value."""
         first = self.index
         self.expect("{", "where a block begins")
-        self.enter()
+        self.enter("put the inner blocks into a function, `fn`")
         tokens = self.tokens
         statements: list[ast.Statement] = []
         value: ast.Expression | None = None

@@ -87,3 +87,11 @@ def test_a_number_s_precision_has_no_effect():
     types = [TYPES[0], TYPES[1], TYPES[1], TYPES[2], TYPES[0]]
     names = SimpleNamespace(shown=lambda text: text)
     assert format_.apply([5, 5, 6, "abc", 5], types, names) == "5|    5|       0x6|ab|00005"
+
+
+def test_a_precision_of_a_point_alone_is_0():
+    """As in C: nothing of a text is printed, and a number as without it."""
+    format_ = parse_format("%.s|%3.s|%-3.s|%.d")
+    types = [TYPES[2], TYPES[2], TYPES[2], TYPES[0]]
+    names = SimpleNamespace(shown=lambda text: text)
+    assert format_.apply(["abc", "abc", "abc", 5], types, names) == "|   |   |5"

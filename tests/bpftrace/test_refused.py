@@ -87,6 +87,28 @@ def test_levels_up_to_the_limit():
         assert deep(500, value) == deep(1, value)
 
 
+@pytest.mark.parametrize(
+    ("script", "advice"),
+    [
+        (
+            "BEGIN { if (1) { }" + " else if (2) { }" * 1500 + " }",
+            f"more than {MAX_LEVELS} `else if` follow an `if`: split it into several, or look the value up in a map",
+        ),
+        ("BEGIN { " + "{ " * 300 + "1" + " }" * 301, "levels deep: put the inner blocks into a function, `fn`"),
+        (
+            "struct a { " + "struct { " * 300 + "int x; " + "};" * 301 + "BEGIN { }",
+            "levels deep: declare the inner struct before this one",
+        ),
+        ("BEGIN { $x = 1" + " + 1" * 300 + " }", "levels: assign a part of it to a variable"),
+    ],
+)
+def test_what_is_too_deep_is_told_what_to_do(script, advice):
+    """By its kind: a chain, blocks, structs, an expression."""
+    with pytest.raises(CompileError) as caught:
+        parse(script)
+    assert advice in caught.value.message
+
+
 def test_bytes_that_are_not_text():
     """A NUL and a byte that is no UTF-8 are refused at their place, and the message can be printed."""
     for script, message in (

@@ -35,6 +35,24 @@ def test_files_have_paths(tmp_path: Path) -> None:
     assert found[:2] == [str(path), str(path)[-11:]]
 
 
+@pytest.mark.parametrize("room", [1024, 120, 40])
+def test_paths_are_strings_as_all_are(tmp_path: Path, room: int) -> None:
+    """Of more than half the room, too: they have a length, are joined, and the same path by other ways is equal."""
+    needs("helper:d_path@tracing", "kernel:5.12")
+    if room == 1024:
+        needs("map:long_keys")
+    path = tmp_path / ("x" * (119 - len(str(tmp_path))))[:100]
+    with path.open("w") as file:
+        mine = f"ctx.task.tgid == {os.getpid()} && ctx.fd == {file.fileno()}"
+        found = lines(
+            f"config = {{ max_strlen = {room} }} iter:task_file {{ if ({mine}) {{ $path = path(ctx.file.f_path); "
+            'print(strlen(path(ctx.file.f_path))); print(str_concat($path, "")); print($path); '
+            "@[path(ctx.file.f_path)] = 1; @[str($path)] = 2; print(len(@)); } }"
+        )
+    shown = str(path)[-room + 1 :]
+    assert found[:4] == [str(len(shown)), shown, shown, "1"]
+
+
 def test_sockets_have_cookies() -> None:
     """The same as getsockopt(SO_COOKIE) has."""
     needs("helper:get_socket_cookie@tracing")
@@ -53,16 +71,19 @@ def test_arguments_of_raw_tracepoints_are_objects() -> None:
             assert bpf["@"].snapshot()
 
 
-def test_a_variable_of_a_program_is_read() -> None:
-    """`uaddr()` of a variable of the C library, wherever it lies in the process."""
+@pytest.mark.parametrize("number", [211, -77])
+def test_a_variable_of_a_program_is_read(number: int) -> None:
+    """`uaddr()` of a variable of the C library, wherever it lies in the process: an int, with its sign."""
     libc = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libc.so" in line)
     wanted = ctypes.c_int.in_dll(ctypes.CDLL(None), "optind")
-    wanted.value = 211
-    bpf = Script(f'uprobe:{libc}:getpgid {{ @[*uaddr("optind")] = count(); }}', pid=os.getpid())
+    wanted.value = number
+    bpf = Script(
+        f'uprobe:{libc}:getpgid {{ @[*uaddr("optind"), *(uint32 *)uaddr("optind")] = count(); }}', pid=os.getpid()
+    )
     try:
         with bpf:
             getpgid(*range(7))
-            assert bpf["@"].snapshot() == {211: 7}
+            assert bpf["@"].snapshot() == {(number, number % 2**32): 7}
     finally:
         wanted.value = 1
 

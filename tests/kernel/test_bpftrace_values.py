@@ -267,3 +267,11 @@ def test_the_length_of_a_stack() -> None:
     own, cut, user, *frames = [line for line in printed(script) if line]
     assert len(frames) == int(own) > 2
     assert (cut, int(user) in (1, 2)) == ("2", True)
+
+
+@pytest.mark.parametrize(
+    ("place", "name"), [("i:ms:1", "interval:ms:1"), ("tick=i:us:997", "interval:us:997"), ("p:hz:97", "profile:hz:97")]
+)
+def test_a_probe_is_called_by_its_kind_in_full(place: str, name: str) -> None:
+    """Whatever short form the script writes, and whatever name it gives."""
+    assert printed(f"{place} {{ print(probe); exit(); }}")[0] == name

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import mmap
 import os
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +161,22 @@ def test_strings_are_short_where_keys_are() -> None:
     paths = [PATHS[0], PATHS[-1]]
     lines = opened("@[str(args.filename)] = count();", paths)
     assert {line for line in lines if line} == {f"@[{shown(path, 64)}]: 1" for path in paths}
+
+
+def test_bytes_up_to_a_page_that_is_not_there() -> None:
+    """`buf()` reads as many as it is asked for: of a fault in those behind them it would have zeros only."""
+    edge = mmap.PAGESIZE
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    libc.write.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t]
+    pages = mmap.mmap(-1, 2 * edge)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    assert libc.mprotect(start + edge, edge, 0) == 0  # it stays taken: nothing else comes there
+    ctypes.memmove(start + edge - 5, b"edges", 5)
+    call = f"tracepoint:syscalls:sys_enter_write /pid == {os.getpid()} && args.fd == $1/"
+    body = "@[buf(args.buf, args.count)] = buf(args.buf, args.count); print(buf(args.buf, args.count)); exit();"
+    with Path(os.devnull).open("wb") as null:
+        number = null.fileno()
+        script = Script(f"{call} {{ {body} }}", [str(number)])
+        text = "".join(script.output(attached=lambda _: libc.write(number, start + edge - 5, 5), duration=60))
+    assert text.split() == ["edges", "@[edges]:", "edges"]

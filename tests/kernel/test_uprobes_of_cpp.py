@@ -111,3 +111,18 @@ def test_functions_of_a_process_that_has_ended(files: tuple[str, str]) -> None:
         *(f"@entered[{name}, {name}]: {CALLS}" for name in names),
         f"@left[{names[1]}]: {CALLS}",
     ]
+
+
+def test_func_is_the_name_that_the_script_gives(files: tuple[str, str]) -> None:
+    """A text where all uprobes are at functions by names; with a place of another kind a symbol, at all of them."""
+    _, path = files
+    named = f'uprobe:{path}:main, uretprobe:{path}:main {{ @[func, func == "main"] = count(); }}'
+    assert pyebpf("-e", named, "-q", "-c", path).stdout.split("\n") == ["", "", "@[main, true]: 2", ""]
+    for other in (
+        f"uprobe:{path}:main+4",
+        f"uprobe:{path}:m*",
+        f'uprobe:{path}:cpp:"Shop::*"',
+        f"uprobe:{path}:_ZN4Shop*",
+    ):
+        Script(f"uprobe:{path}:main {{ @[func] = count(); }} {other} {{ @[func] = count(); }}").specs()
+    Script(f"uprobe:{path}:main {{ @[func] = count(); @[usym(arg0)] = count(); }}").specs()

@@ -114,6 +114,16 @@ def test_variables_are_declared_with_types() -> None:
         ("BEGIN { let $a : uint8[0]; }", "0", "a length of 0: give 1 to 1024"),
         ("BEGIN { let $a : uint64[1000]; }", "uint64[1000]", "this array has 8000 bytes, and scripts keep at most 512"),
         ('BEGIN { let $a : uint8 = "x"; }', None, "this holds an integer elsewhere, and a string here"),
+        (
+            'BEGIN { let $s : string[5]; $s = "abcd"; $s = "abcdef"; }',
+            '$s = "abcdef"',
+            "this is declared as string[5], and this is a string[7], with its NUL: declare it longer",
+        ),
+        (
+            "BEGIN { let $s : string[15] = comm; }",
+            "let $s : string[15] = comm",
+            "and this is a string[16], with its NUL",
+        ),
         ("BEGIN { let $a : nothing = 5; }", "nothing", "nothing"),
     ],
 )

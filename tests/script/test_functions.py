@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pyebpf.bpftrace.printer import with_fraction
@@ -113,8 +115,12 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
         ('BEGIN { print(buf(pton("1.2.3.4"), 8)); }', None, "buf() of 8 bytes: give 1 to 4, as the array has"),
         ('BEGIN { print(macaddr(pton("1.2.3.4"))); }', None, "macaddr() takes 6 bytes, and this has 4"),
         ('BEGIN { print(cgroupid("/nowhere")); }', '"/nowhere"', "/nowhere: No such file or directory"),
-        ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: give a number"),
-        ('BEGIN { print(getopt("size", 1)); }', None, "--size=18446744073709551616: 64 bits do not hold this"),
+        ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: this is not a number: decimal, octal"),
+        (
+            'BEGIN { print(getopt("size", 1)); }',
+            None,
+            "--size=18446744073709551616: this number is greater than 18446744073709551615",
+        ),
         ("BEGIN { $x = $1 + 1; }", "$1", "$1 is 99999999999999999999, which 64 bits do not hold"),
         ("BEGIN { print(comptime nsecs); }", "comptime nsecs", "this is not known when the script is compiled"),
         ('BEGIN { fail("bad %d", 7); }', 'fail("bad %d", 7)', "bad 7"),
@@ -145,3 +151,16 @@ def test_override_needs_a_kprobe() -> None:
 def test_the_fraction_of_a_second() -> None:
     """strftime() has it in three units, as wide as they are."""
     assert with_fraction("%H %f|%l|%k|%%f|%d", 7_008_009) == "%H 007008|007|007008009|%%f|%d"
+
+
+@pytest.mark.parametrize("given", ["٣", " 5", "5 ", "+5", "0b1", "", "089", "-9223372036854775809"])
+def test_an_option_is_a_number_as_a_script_has_them(given: str) -> None:
+    """Not as Python has them: without spaces, and of the digits 0 to 9."""
+    with pytest.raises(CompileError, match=f"--x={re.escape(given)}: "):
+        Script('BEGIN { print(getopt("x", 1)); }', [f"--x={given}"]).compile(FakeTarget())
+
+
+@pytest.mark.parametrize(("given", "number"), [("1e3", 1000), ("-0x10", -16), ("010", 8), ("2us", 2000)])
+def test_an_option_may_be_any_number_of_a_script(given: str, number: int) -> None:
+    """With a sign, an exponent or a unit."""
+    assert printed('BEGIN { print(getopt("x", 1)); }', arguments=[f"--x={given}"]) == f"{number}\n"

@@ -131,3 +131,12 @@ def test_a_variable_that_is_not_there() -> None:
 def test_a_string_that_grows_by_what_it_holds(script: str, text: str | None) -> None:
     """Its type is found in a few builds, however often it would grow; it is cut where strings are."""
     assert printed(script) == (text or "abababab..\n")
+
+
+def test_texts_in_quotes_are_joined_as_those_that_are_read() -> None:
+    """Cut where strings are: a key is the same by either way."""
+    text = printed(
+        'config = { max_strlen = 8 } BEGIN { $one = "abcdef"; $known = str_concat("abcdef", "ghijk"); print($known); '
+        '@[str_concat("abcdef", "ghijk")] = 1; @[str_concat($one, "ghijk")] = 2; print(strlen($known)); }'
+    )
+    assert text.split() == ["abcdefg..", "7", "@[abcdefg..]:", "2"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pyebpf.arch import host
-from pyebpf.errors import CompileError, InvalidValue, MalformedData, NotFound
+from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed, printed_by
@@ -63,6 +63,14 @@ def test_settings_from_outside_go_first() -> None:
 def test_settings_without_an_effect_are_taken() -> None:
     """Among them those that bpftrace had until it did without."""
     assert printed("config = { unstable_map_decl = 1; lazy_symbolication = true } BEGIN { print(1); }") == "1\n"
+    assert printed("config = { max_type_res_iterations = 5; unstable_addr = 1 } BEGIN { print(1); }") == "1\n"
+
+
+def test_settings_have_the_names_that_they_had_before() -> None:
+    """Those that bpftrace takes."""
+    script = Script("config = { strlen = 8; map_keys_max = 5; cat_bytes_max = 7 } BEGIN { }")
+    settings = script._script.script.settings
+    assert (settings.max_strlen, settings.max_map_keys, settings.max_cat_bytes) == (8, 5, 7)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +154,14 @@ def test_what_reading_takes_away_is_not_read(tmp_path: Path, capsys: pytest.Capt
         assert printed(f'BEGIN {{ cat("{path}"); print(1); }}') == "1\n"
         reason = f"'{path}' is not read: that would take what it has from whoever is to read it"
         assert capsys.readouterr().err == f"ERROR: cat(): {reason}\n"
-        with pytest.raises(MalformedData, match=re.escape(f'#include "{path}": {reason}')):
+        with pytest.raises(CompileError, match=re.escape(f"<script>:1: {path} cannot be included: {reason}")):
             printed(f'#include "{path}"\nBEGIN {{ print(1); }}')
-    with pytest.raises(MalformedData, match=r'#include "/dev/zero": .* is not a regular file: FIFOs'):
-        printed('#include "/dev/zero"\nBEGIN { print(1); }')
+    for path, reason in (
+        ("/dev/zero", "'/dev/zero' is not a regular file: FIFOs"),
+        ("/proc/self/mem", "Input/output error\n    #include"),
+    ):
+        with pytest.raises(CompileError, match=re.escape(f"<script>:2: {path} cannot be included: {reason}")):
+            printed(f'\n#include "{path}"\nBEGIN {{ print(1); }}')
     assert printed(f'#include "{tmp_path}/kmsg"\nBEGIN {{ print(SIX); }}') == "6\n"
 
 

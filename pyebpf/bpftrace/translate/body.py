@@ -9,7 +9,7 @@ from pyebpf.attach.usdt import POSITIONS
 from pyebpf.bpftrace.ast import Identifier, nodes
 from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage, Stored
-from pyebpf.bpftrace.value_types import Number
+from pyebpf.bpftrace.value_types import Number, String
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -59,8 +59,8 @@ class Scope:
         #: Loops over maps, whose bodies are functions of their own, and what they go over by the variable's name.
         self.map_loops: list[ForEachLoop] = []
         self.bound: dict[str, tuple[Stored, ...]] = {}
-        #: Types of variables that the script declares, of numbers: what is assigned is cut to them.
-        self.declared: dict[str, Number] = {}
+        #: Types of variables that the script declares: numbers are cut to them, and longer texts refused.
+        self.declared: dict[str, Number | String] = {}
         #: Variables that a `let` declares, and those of them that are read before anything tells their type.
         self.let: set[str] = set()
         self.untyped: set[str] = set()

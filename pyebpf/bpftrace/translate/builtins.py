@@ -145,6 +145,8 @@ def user_symbol(s: Scope, address: ir.Value) -> Special:
 def _func(s: Scope, node: ast.Identifier) -> Value:
     from pyebpf.bpftrace.value_types import KernelSymbol
 
+    if isinstance(s.p.attach, Uprobe) and s.script.names_functions:
+        return literal_text(s.point.function.encode("utf-8", "surrogateescape"))
     if isinstance(s.p.attach, Uprobe) and not s.p.attach.returns:
         ip = registers.register(s.p, registers.machine(s.p).instruction)
         return user_symbol(s, ip)
@@ -167,7 +169,7 @@ def _probe(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
 
 
 def probe_text(s: Scope) -> str:
-    """The attach point, patterns expanded, as the script would write it."""
+    """The attach point, patterns expanded, as a script writes it in full, without a name of its own."""
     attach, point = s.p.attach, s.point
     if attach is None or point.provider.upper() in ("BEGIN", "END"):
         return point.provider.lower()
@@ -177,7 +179,7 @@ def probe_text(s: Scope) -> str:
     if isinstance(attach, BareTracepoint):
         s.p.reads_target = True
         return f"{point.provider}:{s.p.target.raw_tracepoint(attach.name).module or KERNEL_ITSELF}:{attach.name}"
-    return point.text
+    return ":".join(filter(None, (point.provider, point.text.partition(":")[2])))
 
 
 #: Kinds of probes that bpftrace calls so.

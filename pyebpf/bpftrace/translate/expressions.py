@@ -38,7 +38,7 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, UnkeptStruct, described
+from pyebpf.bpftrace.value_types import Address, Number, String, UnkeptStruct, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
@@ -325,8 +325,11 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     if is_unknown(value):
         return
     declared = s.declared.get(name)
-    if declared is not None and isinstance(value, Integer):
+    if isinstance(declared, Number) and isinstance(value, Integer):
         value = casts.assigned(s, value, declared, node)
+    if isinstance(declared, String) and isinstance(value, Text) and value.size > declared.size:
+        lengths = f"string[{declared.size}], and this is a string[{value.size}], with its NUL"
+        raise s.error(f"this is declared as {lengths}: declare it longer, or cut it by str(…, n)", node)
     if not s.variables.note(name, value.type):
         held = described(s.variables.types[name])
         raise s.error(f"this holds {held} elsewhere, and {described(value.type)} here", node)

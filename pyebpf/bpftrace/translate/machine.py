@@ -8,6 +8,7 @@ from pyebpf.attach import registers
 from pyebpf.attach.kprobes import Kprobe, KprobeMulti
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.literals import LiteralError, integer
 from pyebpf.bpftrace.translate import arrays
 from pyebpf.bpftrace.translate.comm import comm_of
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
@@ -218,12 +219,13 @@ def _option(s: Scope, node: ast.Call) -> Value:
         if given.lower() not in ("", "true", "false", "0", "1"):
             raise s.error(f"--{name}={given}: give true or false", node)
         return Condition(Always(given.lower() not in ("false", "0")))
+    digits = given.removeprefix("-")
     try:
-        found = int(given, 0)
-    except ValueError:
-        raise s.error(f"--{name}={given}: give a number", node) from None
-    if not S64.minimum <= found <= U64.maximum:
-        raise s.error(f"--{name}={given}: 64 bits do not hold this, give a smaller number", node)
+        found = integer(digits) * (1 if digits == given else -1)
+    except LiteralError as error:
+        raise s.error(f"--{name}={given}: {error.message}", node) from None
+    if found < S64.minimum:
+        raise s.error(f"--{name}={given}: 64 bits do not hold this, give a number nearer to 0", node)
     return constant(s.p, found)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.ast import Call, nodes
 from pyebpf.bpftrace.events import Events
 from pyebpf.bpftrace.packets import Packets
 from pyebpf.bpftrace.translate.enums import Enums
@@ -15,7 +18,7 @@ from pyebpf.bpftrace.translate.user_files import UserFiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyebpf.bpftrace.ast import Function, MapDeclaration, Node, Program
+    from pyebpf.bpftrace.ast import AttachPoint, Function, MapDeclaration, Node, Program
     from pyebpf.bpftrace.translate.user_types import UserTypes
     from pyebpf.target import Target
 
@@ -86,9 +89,31 @@ class Script:
             self._user_types = UserTypes(self.structs, self.files.function)
         return self._user_types
 
+    @cached_property
+    def names_functions(self) -> bool:
+        """Whether all uprobes are at functions by their names, which `func` is, then: no address has to be looked up.
+
+        One place by an address or a pattern, or a usym(), and it is a symbol at all of them: maps hold one type.
+        """
+        points = [point for probe in self.program.probes for point in probe.attach_points]
+        in_files = [each for each in points if each.provider in ("uprobe", "uretprobe")]
+        if not all(map(_is_at_a_name, in_files)):
+            return False
+        return not any(isinstance(each, Call) and each.name == "usym" for each in nodes(self.program.items))
+
     def name_of(self, node: Node) -> str:
         """The name of the variable of a node with a value: macros have put one node's text into several places."""
         return f"?{self._names.setdefault(id(node), len(self._names))}"
+
+
+#: A function's name; not one that C++ or Rust have mangled, which is shown readable.
+_NAME = re.compile(r"(?!_[ZR])[A-Za-z_][\w.$]*", re.ASCII)
+
+
+def _is_at_a_name(point: AttachPoint) -> bool:
+    """Whether a uprobe is at the beginning of a function by its name."""
+    elsewhere = point.namespace or point.offset or point.address is not None or point.source_file
+    return not elsewhere and _NAME.fullmatch(point.function) is not None
 
 
 def _no_files(path: str) -> int:

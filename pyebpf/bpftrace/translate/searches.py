@@ -183,7 +183,9 @@ def _joined(s: Scope, node: ast.Call) -> Value:
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return Unknown(s.p)
     if isinstance(one.source, bytes) and isinstance(other.source, bytes):
-        return literal_text(one.source + other.source)
+        both, most = one.source + other.source, max(one.size, s.max_strlen) - 1
+        known = literal_text(both[:most])
+        return Text(known.source, known.size, known.data, cut=len(both) > most)
     p, b = s.p, s.p.b
     room = one.size + other.size - 1
     size = min(room, max(one.size, s.max_strlen))

@@ -121,12 +121,17 @@ _IGNORED: dict[str, Callable[[object], Any]] = {
     "license": _Choice("license", _LICENSES).read,
     **dict.fromkeys(("lazy_symbolication", "use_blazesym"), _truth),
     **dict.fromkeys(("log_size", "on_stack_limit", "max_bpf_progs"), _Number(most=(1 << 64) - 1).read),
-    **dict.fromkeys(("cache_user_symbols", "debuginfo_path", "max_ast_nodes", "symbol_source"), str),
     **dict.fromkeys(
-        (f"unstable_{each}" for each in ("dw_ustack", "import", "macro", "map_decl", "tseries", "typeinfo")), str
+        ("cache_user_symbols", "debuginfo_path", "max_ast_nodes", "max_type_res_iterations", "symbol_source"), str
+    ),
+    **dict.fromkeys(
+        (f"unstable_{each}" for each in ("addr", "dw_ustack", "import", "macro", "map_decl", "tseries", "typeinfo")),
+        str,
     ),
 }
 _NAMES = (*_READERS, *_IGNORED)
+#: Names that bpftrace had before, and still takes.
+_FORMER = {"strlen": "max_strlen", "map_keys_max": "max_map_keys", "cat_bytes_max": "max_cat_bytes"}
 
 
 def read_settings(program: Program, outer: Mapping[str, str]) -> Settings:
@@ -134,6 +139,7 @@ def read_settings(program: Program, outer: Mapping[str, str]) -> Settings:
     found: dict[str, Any] = {}
     for each in program.config.settings if program.config is not None else ():
         name = each.name.lower().removeprefix("bpftrace_")
+        name = _FORMER.get(name, name)
         if name not in _NAMES:
             raise program.source.error(f"there is no setting {each.name}{_known(name)}", each)
         value = _read(program, name, each.value, each)

@@ -196,7 +196,9 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     found = b.read_final(count)
     b.assume_bounds(found, 0, size)
     b.store(place, 0, found, 4)
-    probe_read(p, space, b.slot_address(slot, 4), size, address)
+    # No more than is asked for: a page behind it that cannot be read would leave nothing but zeros.
+    wanted = size if length.literal is not None else found
+    probe_read(p, space, b.slot_address(slot, 4), wanted, address)
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="buf()", writable=False), storage))
 
 

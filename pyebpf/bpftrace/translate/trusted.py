@@ -15,6 +15,7 @@ from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.lvalue import Lvalue, moved, zero
+from pyebpf.builder.values.memory import Space, probe_read_string
 from pyebpf.builder.values.strings import String as BuilderString
 from pyebpf.compiler.ir import Condition as Relation, ValueType as Register
 from pyebpf.errors import NotFound
@@ -147,10 +148,12 @@ def _path(s: Scope, node: ast.Call) -> Value:
         return found
     need_helper(s.p, "d_path", "path()", "walk the dentry's names")
     p = s.p
-    slot = p.b.slot(-(-size // 8) * 8, name="path")
-    zero(p, p.b.slot_address(slot), 0, slot.size)
-    address = moved(p, found.address, found.offset)
-    p.b.call(D_PATH, address, p.b.slot_address(slot), p.b.const(size))
+    written, slot = [p.b.slot(-(-size // 8) * 8, name=name) for name in ("d_path", "path")]
+    for each in (written, slot):
+        zero(p, p.b.slot_address(each), 0, each.size)
+    p.b.call(D_PATH, moved(p, found.address, found.offset), p.b.slot_address(written), p.b.const(size))
+    # The kernel writes the path to the end of the buffer, and moves it: behind its NUL the end stands once more.
+    probe_read_string(p, Space.KERNEL, p.b.slot_address(slot), size, p.b.slot_address(written))
     return Text(BuilderString(CharArray(size), Lvalue(slot=slot, owner="path()", writable=False)), size)
 
 

@@ -46,7 +46,7 @@ def _arguments(s: Scope, node: ast.Call, least: int, most: int) -> Sequence[ast.
 
 
 def _address(s: Scope, node: ast.Call) -> Value:
-    """`uaddr("name")`: the address of a symbol of the file that is probed, a pointer to a number of its size."""
+    """`uaddr("name")`: the address of a symbol of the file that is probed, a pointer to a signed number of its size."""
     (first,) = _arguments(s, node, 1, 1)
     name, attach = known_text(s, first), s.p.attach
     if not isinstance(attach, Uprobe | Usdt):
@@ -68,7 +68,7 @@ def _address(s: Scope, node: ast.Call) -> Value:
         ip = registers.register(s.p, registers.machine(s.p).instruction)
         address = b.binary(Op.ADD, ip, b.const(found.address - found.probe))
     size = found.size if found.size in (1, 2, 4) else 8
-    return Reference(address, INTEGERS[f"u{8 * size}"], Space.USER)
+    return Reference(address, INTEGERS[f"s{8 * size}"], Space.USER)
 
 
 def _write(s: Scope, node: ast.Call) -> Value:

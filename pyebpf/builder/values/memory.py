@@ -31,11 +31,14 @@ def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
     return p.b.emit(Op.OFFSET if address.type is ValueType.POINTER else Op.ADD, address, p.b.const(offset))
 
 
-def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> None:
-    """Copy `size` bytes to the stack (or another place that a helper may write). A bad address gives zeros."""
+def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int | ir.Value, address: ir.Value) -> None:
+    """Copy `size` bytes to the stack (or another place that a helper may write). A bad address gives zeros.
+
+    A size that is known at run time only needs bounds that the verifier sees.
+    """
     if space is Space.USER:
         p.program_context.check_user_read(p)
-    p.b.call(_READ[space], destination, p.b.const(size), address)
+    p.b.call(_READ[space], destination, p.b.const(size) if isinstance(size, int) else size, address)
 
 
 def probe_read_value(
