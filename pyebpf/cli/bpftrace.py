@@ -111,8 +111,8 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
         if given.get("dump"):
             return dump(script)
         if given.get("dry"):
-            with script:
-                return 0
+            script.try_attaching()
+            return 0
         return print_output(
             script,
             verbose=bool(given.get("verbose")),
