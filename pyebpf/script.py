@@ -49,8 +49,8 @@ _PART = 24
 class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` it sees events of that process alone.
 
-    Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`, and
-    whose memory its uprobes, USDT probes and watchpoints are in.
+    Only with `unsafe` it may do more than look: `system`, `signal`, `write_user`, `override`. `child` is the process
+    that it calls `cpid`, and whose memory its uprobes, USDT probes and watchpoints are in.
     `settings` are as those of a script's `config` block, and go before them. With `only` it has no other probes than
     those whose attach points this regular expression finds, and BEGIN and END.
 

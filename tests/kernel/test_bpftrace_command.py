@@ -166,6 +166,13 @@ def test_a_script_of_begin_and_end_ends_by_itself() -> None:
         (["-f", "xml"], "-f takes text or json"),
         (["-B", "some"], "-B takes line, full or none"),
         (["-o"], "-o takes a value"),
+        (["--mode", "some"], "--mode takes bench"),
+        (
+            ["--mode", "format"],
+            "--mode format is bpftrace's and not here, --mode bench is: scripts are not formatted here",
+        ),
+        (["-V"], "-V stands alone: write pyebpf --version"),
+        (["--version"], "--version stands alone: write pyebpf --version"),
         (["-p", "999999999"], "-p 999999999: there is no such process"),
     ],
 )
