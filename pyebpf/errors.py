@@ -148,6 +148,22 @@ def check_argument(name: str, value: object, kinds: type | tuple[type, ...], giv
         raise InvalidValue(f"{name}: there is no NUL in it ({value[:80]!r})")
 
 
+_MORE, _OPTION = ", or allow more with max_probes=", " (--max-probes)"
+
+
+def without_decorators(error: PyebpfError, more: str = "") -> str:
+    """The message of an error to who writes no decorators, and has not the option of tools that sets `max_probes`.
+
+    `more` says instead how more places are allowed, with {} for their number.
+    """
+    message = getattr(error, "of_tool", "") or str(error)
+    before, limited, behind = message.partition(_MORE)
+    if not limited:
+        return message
+    number, _, rest = behind.partition(_OPTION)
+    return before + more.format(number) + rest
+
+
 class AssemblyError(InvalidValue):
     """An instruction or an assembly text that means nothing. `location` is the place in the text, if it has one."""
 

@@ -6,7 +6,7 @@
     for text in bpf.output():
         print(text, end="")
 
-A script is a BPF like any other: `with bpf:` attaches it, `bpf["@"]` is its map.
+A script is a BPF like any other: `with bpf:` runs BEGIN and attaches it, `bpf["@"]` is its map.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
-from pyebpf.errors import InvalidValue, check_argument
+from pyebpf.errors import InvalidValue, NotLoaded, check_argument
 from pyebpf.kernel.wait import Epoll
 from pyebpf.maps import over
 from pyebpf.runtime import BPF
@@ -28,10 +28,12 @@ from pyebpf.script_names import MachineNames, booted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Self
 
     from pyebpf.bpftrace.packets import Captures
     from pyebpf.events import PerfBuffer
     from pyebpf.module.linking import Excluded
+    from pyebpf.runtime.loaded import Loaded
     from pyebpf.specs import ModuleSpec
     from pyebpf.target import Target
 
@@ -47,8 +49,8 @@ _PART = 24
 class Script(BPF):
     """A script. `arguments` are its `$1`, `$2` and so on; with `pid` it sees events of that process alone.
 
-    Only with `unsafe` it may run commands (`system`) and send signals. `child` is the process that it calls `cpid`, and
-    whose memory its uprobes, USDT probes and watchpoints are in.
+    Only with `unsafe` it may do more than look: `system`, `signal`, `write_user`, `override`. `child` is the process
+    that it calls `cpid`, and whose memory its uprobes, USDT probes and watchpoints are in.
     `settings` are as those of a script's `config` block, and go before them. With `only` it has no other probes than
     those whose attach points this regular expression finds, and BEGIN and END.
 
@@ -84,6 +86,8 @@ class Script(BPF):
         self._unwinding = _Unwinding(self, pid or child) if "dw_ustack" in text else None
         self._script.script.unsafe = unsafe
         self._script.script.cgroup_id = _cgroup_id
+        #: What BEGIN ran for, and END has not yet.
+        self._begun: Loaded | None = None
         #: Whether warnf() prints anything.
         self.warns = True
         #: The status that the script's last `exit()` gave, END's among them.
@@ -93,6 +97,61 @@ class Script(BPF):
         self.escapes = False
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
+
+    def __enter__(self) -> Self:
+        script = self._script
+        kinds = {"iter": script.iterators, "self:signal": script.signals, "bench": script.benchmarks}
+        only = [kind for kind, probes in kinds.items() if probes]
+        if only and not script.attached:
+            call = "output(benchmarks=True)" if only == ["bench"] else "output()"
+            raise InvalidValue(
+                f"`with` does not run the {' and '.join(only)} probes of a script, and this one has no others to "
+                f"attach: write for text in script.{call}"
+            )
+        return super().__enter__()
+
+    def __getitem__(self, name: str) -> Any:
+        if self._loaded is None and not self.maps:
+            raise NotLoaded(f"maps of a script are known once it is loaded: read [{name!r}] inside `with script:`")
+        return super().__getitem__(name)
+
+    def _before_attaching(self) -> None:
+        super()._before_attaching()
+        self._run_begin()
+
+    def _run_begin(self) -> None:
+        """Run BEGIN, unless it has run for what is loaded now."""
+        if self._begun is not self._running:
+            self._begun = self._running
+            self._begin()
+            for each in self._script.begins:
+                each.program.test_run()
+
+    def detach(self) -> None:
+        """Detach every program, and run END; maps can still be read."""
+        super().detach()
+        if self._begun is self._running:
+            self._begun = None
+            for each in self._script.ends:
+                each.program.test_run()
+
+    def reopen(self, path: str) -> Self:
+        super().reopen(path)
+        self._begun = self._running  # whoever pinned it ran BEGIN
+        return self
+
+    def try_attaching(self) -> None:
+        """Load and attach the script, and end at once: neither BEGIN nor END run. Raises what `with` does."""
+        try:
+            self.load()
+            self._begun = self._running
+            self.attach()
+        finally:
+            self.close()
+
+    def printed(self) -> Iterator[str]:
+        """Carry out what probes asked for since the last call, up to `exit()`, and yield the text: inside `with`."""
+        return self._printed(self.printer(), 0.0)
 
     def _start(self, *, attach: bool) -> None:
         """Load and attach as any BPF, if the process is there whose events are wanted."""
@@ -150,8 +209,8 @@ class Script(BPF):
 
         BEGIN comes before anything is attached, END and the maps after all is detached; a script that has nothing else
         ends at once, unless it `waits` for `stop()`. `attached` is told the number of attach points, before there is
-        any text. With `json` the text is JSON, an object a line. With `benchmarks` nothing is attached: the `bench`
-        probes are run and timed.
+        any text, which comes in pieces of any number of lines. With `json` each line is an object. With `benchmarks`
+        nothing is attached: the `bench` probes are run and timed.
         """
         if self._entered:
             raise InvalidValue("output() attaches the script by itself, and closes it: leave out the `with` around it")
@@ -168,9 +227,7 @@ class Script(BPF):
             # Known now: probes whose places are missing may have been left out.
             goes_on = bool(self._script.attached or self._script.signals or waits) and not benchmarks
             captured = self._captured()
-            self._begin()
-            for each in self._script.begins:
-                each.program.test_run()
+            self._run_begin()
             begun = [*self._printed(printer, 0.0)]
             if printer.status is None and not benchmarks:
                 self.attach()
@@ -198,7 +255,7 @@ class Script(BPF):
                 yield from self._printed(printer, 0.0)
             else:
                 self._script.script.events.poll(0.0)  # what came after exit() is not wanted
-            self.detach()
+            super().detach()  # END's text comes behind all other
             captured.write()
             self._script.script.events.poll(0.0)
             for each in self._script.ends:
@@ -207,10 +264,11 @@ class Script(BPF):
             yield from self._printed(printer, 0.0)
             last = printer.taken_status()
             self.status = (stopped or 0) if last is None else last
-            if self._script.script.settings.print_maps_on_exit or not self.escapes:
+            prints_maps = self._script.script.settings.print_maps_on_exit
+            if printer.before_maps and (prints_maps or not self.escapes):
                 yield printer.before_maps
-            if self._script.script.settings.print_maps_on_exit:
-                yield printer.maps()
+            if prints_maps and (maps := printer.maps()):
+                yield maps
             self.last_dropped = dict(self.dropped)
         finally:
             captured.close()
@@ -261,7 +319,8 @@ class Script(BPF):
                 for _ in link.read():
                     pass  # there are no records: they print
             for record in events.poll(0.0):  # exit() ends the script, not the list
-                yield printer.text(*events.action(record))
+                if text := printer.text(*events.action(record)):
+                    yield text
 
     def _begin(self) -> None:
         """Tell programs when the script was started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pyebpf.attach.decorators import Decorators
@@ -16,7 +17,7 @@ from pyebpf.builder.values.pointers import Pointer
 from pyebpf.builder.values.strings import StringSource
 from pyebpf.compiler.ir import Op, ValueType
 from pyebpf.dataclass import dataclass, replace
-from pyebpf.errors import InvalidValue, NotFound, closest_or_all
+from pyebpf.errors import InvalidValue, NotFound, PyebpfError, closest, closest_or_all
 from pyebpf.specs.attach_point import AttachSpec, is_pattern
 from pyebpf.types import S64, U64, CharArray, CharFactory, PointerType, array_of
 from pyebpf.types.integers import INTEGERS
@@ -25,7 +26,7 @@ from pyebpf.uapi.bpf import ProgramType
 from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyebpf.attach.decorators import TracingDecorator
     from pyebpf.builder.program import ProgramBuilder
@@ -143,7 +144,14 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
             return (self.attach,)
         categories = target.tracepoint_categories(category) if is_pattern(category) else (category,)
         found = [(each, event) for each in categories for event in target.tracepoints(each, name)]
-        _check_number("tracepoint", self.attach.target, len(found), self.attach.max_probes)
+
+        def all_names() -> Iterable[str]:
+            if not categories:
+                return target.tracepoint_categories("*")
+            return (event for each in categories for event in target.tracepoints(each, "*"))
+
+        like = name if categories else category
+        _check_number("tracepoint", self.attach.target, len(found), self.attach.max_probes, like, all_names)
         return tuple(Tracepoint(*each) for each in found)
 
     def exists(self, target: Target) -> bool:
@@ -157,10 +165,16 @@ class TracepointProgramContext(ProgramContext[Tracepoint]):
         return _field(p, self.attach.category, self.attach.name, name)
 
 
-def _check_number(what: str, pattern: str, found: int, most: int) -> None:
-    """Refuse a pattern that matches nothing, or more than its author allows."""
+def _check_number(
+    what: str, pattern: str, found: int, most: int, name: str, all_names: Callable[[], Iterable[str]]
+) -> None:
+    """Refuse a pattern that matches nothing, with names that are like `name`, or more than its author allows."""
     if not found:
-        raise NotFound(f"no {what} matches {pattern}")
+        hint = ""
+        with suppress(PyebpfError):  # targets that were recorded know no more than they were asked
+            names = list(all_names())
+            hint = closest(name, [*names, *(f"{each.partition('_')[0]}_*" for each in names if "_" in each)])
+        raise NotFound(f"no {what} matches {pattern}{hint}")
     if found > most:
         raise InvalidValue(
             f"'{pattern}' matches {found} {what}s, more than {most}: narrow it, or allow more with "
@@ -182,7 +196,13 @@ class KernelArgumentsProgramContext(ProgramContext[S], Generic[S]):
         if not is_pattern(pattern):
             return (self.attach,)
         found = target.raw_tracepoints(pattern)
-        _check_number("raw tracepoint", pattern.removeprefix("*:"), len(found), self.attach.max_probes)
+        place, colon, name = pattern.rpartition(":")
+
+        def all_names() -> Iterable[str]:
+            return target.raw_tracepoints(f"{place}{colon}*")
+
+        shown = pattern.removeprefix("*:")
+        _check_number("raw tracepoint", shown, len(found), self.attach.max_probes, name, all_names)
         return tuple(replace(self.attach, name=each, max_probes=MAX_PROBES) for each in found)
 
     def exists(self, target: Target) -> bool:

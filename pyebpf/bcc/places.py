@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bcc.scripts import CURRENT, spec_of_line
 from pyebpf.bcc.specs import behind_probe, place_of, refused
-from pyebpf.errors import closest
+from pyebpf.errors import closest, without_decorators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,6 @@ _WORD = re.compile(r"[A-Za-z_$]\w*")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _ARGUMENT = re.compile(r"arg(\d+)")
 _UNSAFE = "allow it by --unsafe, or Script(unsafe=True)"
-_LIMIT = re.compile(r"narrow it, or allow more with max_probes=\d+ \(--max-probes\)")
 #: In an error about a name that nothing explains; behind it the reason why it is no argument, either.
 _NO_NAME = " is no builtin, and no constant of the kernel's"
 
@@ -39,15 +38,9 @@ def of_specification(error: CompileError | VerifierError, specs: Sequence[Distri
     return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
 
 
-def told(error: PyebpfError) -> str:
-    """The message of an error about a probe, without the words of decorators, which these commands have not."""
-    message = getattr(error, "of_tool", "") or str(error)
-    return _LIMIT.sub("narrow it", message)
-
-
 def of_probe(error: PyebpfError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
     """The error with a caret below the name or the file that it is about; None if no specification has that."""
-    message = told(error)
+    message = without_decorators(error)
     for part in ("name", "where"):
         for spec in specs:
             word = re.compile(rf"(?<!\w){re.escape(getattr(spec.probe, part))}(?!\w)")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.kernel_functions import FunctionProgramContext, split, system_call
@@ -264,7 +264,9 @@ class ScriptModule:
                 )
             if point.provider != "rawtracepoint" or not point.target or is_pattern(point.target + point.function):
                 continue
-            if (target.raw_tracepoint(point.function).module or KERNEL_ITSELF) != point.target:
+            with _blaming(each):
+                home = target.raw_tracepoint(point.function).module or KERNEL_ITSELF
+            if home != point.target:
                 raise self.script.source.error(f"No matches for {_described(point)}.", point)
 
     def _infer(self, target: Target) -> None:
@@ -357,8 +359,19 @@ def _filter(only: str) -> Callable[[AttachPoint], object]:
 
 def _build(probe: AnyProbe, target: Target) -> None:
     """Build a probe at the first of its places, for the types of maps. Raises CompileError."""
-    for attachment in _first_places(probe, target):
-        build_program(probe.body, attachment, target, DropCounters(), probe.body.name)
+    with _blaming(probe):
+        for attachment in _first_places(probe, target):
+            build_program(probe.body, attachment, target, DropCounters(), probe.body.name)
+
+
+@contextmanager
+def _blaming(probe: AnyProbe) -> Iterator[None]:
+    """Name the attach point in errors about it."""
+    try:
+        yield
+    except PyebpfError as error:
+        probe.blame(error, 0)
+        raise
 
 
 def _first_places(probe: AnyProbe, target: Target) -> Iterator[Attachment]:

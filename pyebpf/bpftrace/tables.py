@@ -156,6 +156,9 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
         keys = map(self._decode_key, raw)
         return {key: self.type.result(value, {}) for key, value in zip(keys, raw.values(), strict=True)}
 
+    def _labels(self, key: object) -> dict[str, object]:
+        return {} if self.key_type is None else super()._labels(key)
+
     def nothing(self) -> dict[Any, Any]:
         if self.key_type is not None or self.value_type.kind in ("hist", "lhist"):
             return {}

@@ -9,7 +9,7 @@ from pyebpf.cli.arguments import Parser
 from pyebpf.cli.bcc_options import refuse_absent
 from pyebpf.cli.parser import positive
 from pyebpf.cli.report import FAILED, describe, note
-from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError
+from pyebpf.errors import CompileError, InvalidValue, PyebpfError, VerifierError, without_decorators
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -107,9 +107,9 @@ def act_on(
         script.take_bare_arguments()
         return dump(script) if given.dump else act(script)
     except PyebpfError as error:
-        from pyebpf.bcc.places import of_probe, of_specification, told
+        from pyebpf.bcc.places import of_probe, of_specification
 
         found = of_specification(error, specs) if isinstance(error, CompileError | VerifierError) else None
-        found = found or of_probe(error, specs) or InvalidValue(told(error))
+        found = found or of_probe(error, specs) or InvalidValue(without_decorators(error))
         note(f"pyebpf {name}: {describe(found)}")
         return FAILED

@@ -10,9 +10,9 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO
 
 from pyebpf.cli.bpftrace_options import HELP, SEE, all_options, is_option, split_options
-from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
+from pyebpf.cli.report import FAILED, UsageError, note, read_input
 from pyebpf.cli.signals import until_signal
-from pyebpf.errors import PyebpfError
+from pyebpf.errors import CompileError, PyebpfError, VerifierError, without_decorators
 from pyebpf.output.escape import visible
 from pyebpf.output.sink import Sink
 
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 _FULL = (
     "WARNING: Map full; can't update element. Try increasing max_map_keys config or manually setting the max entries "
     "in a map declaration e.g. `let @a = hash(5000)`"
+)
+
+#: What is told of events that came faster than they were printed.
+_NO_ROOM = (
+    "the buffer of what is to be printed was full: give it more pages of 4 KiB, by config = { perf_rb_pages = 4096 } "
+    "or BPFTRACE_PERF_RB_PAGES=4096 (256 without), or print less"
 )
 
 
@@ -72,10 +78,19 @@ def _run(text: str, file: str, arguments: list[str], program: str) -> int:
     try:
         return _run_given(text, file, rest, given)
     except PyebpfError as error:
-        note(f"{program}: {describe(error)}")
+        note(f"{program}: {_told(error)}")
         return FAILED
     finally:
         gc.enable()
+
+
+def _told(error: PyebpfError) -> str:
+    """An error in the words of a script, with the attach point that it is about."""
+    message = without_decorators(error, ", or allow more with config = {{ max_probes = {} }}")
+    has_place = isinstance(error, CompileError | VerifierError)
+    if error.probe and error.location is not None and not has_place:
+        message = error.location.marked(message)
+    return "\n".join(map(visible, message.split("\n")))
 
 
 def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]) -> int:
@@ -111,8 +126,8 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
         if given.get("dump"):
             return dump(script)
         if given.get("dry"):
-            with script:
-                return 0
+            script.try_attaching()
+            return 0
         return print_output(
             script,
             verbose=bool(given.get("verbose")),
@@ -210,6 +225,8 @@ def print_output(
             sink.write(counted("lost_events", "events", sum(script.last_dropped.values())))
         sink.flush()
     tell_dropped(script.last_dropped)
+    if messages is None and any(each.endswith("buffer full") for each in script.last_dropped):
+        note(_NO_ROOM)
     return script.status
 
 

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 HELP = """\
 usage: pyebpf -l [-v] [-p PID] [PATTERN,...]
-       pyebpf -l [-v] -e 'PROGRAM'
-       pyebpf -l [-v] FILE.bt
+       pyebpf -l [-v] -e 'PROGRAM' [arguments]
+       pyebpf -l [-v] FILE.bt [arguments]
 
 Lists probes by the names that scripts of bpftrace's language have for them; with
 -v what they are given there. * stands for characters: 'tracepoint:sched:*',
 'kprobe:vfs_*', '*sleep*'. 'struct file' lists types, with -v their definitions.
-With a script its probes are listed, patterns expanded. With -p PID files are as
+With a script its probes are listed, patterns expanded; the arguments are its $1,
+$2 and so on. With -p PID files are as
 that process sees them, and 'uprobe:*' is all functions of all its files. Where
 nothing matches, standard error has the reason; the status is 0, as bpftrace's.
 """
@@ -91,7 +92,7 @@ class Machine(AttachPoints):
     def of_kind(self, kind: str, place: str, name: str) -> list[AttachPoint]:
         """Attach points that match; where the kernel has none such, a line says why."""
         try:
-            return self.find(Pattern(f"{kind}:{place}:{name}", kind, place, name)).points
+            return self.find(Pattern(":".join(filter(None, (kind, place, name))), kind, place, name)).points
         except NotFound as error:
             self.reasons.append(describe(error))
         except KernelError as error:
@@ -243,11 +244,11 @@ def probes(machine: Machine, pattern: str) -> Iterator[Listed]:
         yield from _PROVIDERS[each].find(machine, each, place, name or "*")
 
 
-def _of_script(machine: Machine, text: str, file: str) -> Iterator[Listed]:
+def _of_script(machine: Machine, text: str, file: str, arguments: Sequence[str]) -> Iterator[Listed]:
     """The probes of a script."""
     from pyebpf.bpftrace.parser import parse
 
-    for probe in parse(text, file, ()).probes:
+    for probe in parse(text, file, arguments).probes:
         for point in probe.attach_points:
             for each in _named(point.provider):
                 found = _PROVIDERS[each]
@@ -284,7 +285,8 @@ def types(pattern: str, *, verbose: bool) -> Iterator[str]:
 
 def run_list(arguments: list[str]) -> int:
     """`pyebpf -l`."""
-    verbose, pid, script, patterns = False, -1, None, []
+    verbose, pid, script = False, -1, None
+    patterns: list[str] = []  # a script's arguments, if there is one
     left = [part for each in arguments for part in (["-l", "-v"] if each == "-lv" else [each])]
     while left:
         option = left.pop(0)
@@ -301,6 +303,8 @@ def run_list(arguments: list[str]) -> int:
             pid = int(left.pop(0))
         elif option.startswith("-"):
             raise UsageError("pyebpf -l", f"unknown option {option}", "pyebpf -l --help")
+        elif script is not None:
+            patterns.append(option)
         elif option.endswith(".bt") and Path(option).exists():
             data, shown = read_input(option)
             script = (data.decode("utf-8", "surrogateescape"), shown)
@@ -313,7 +317,7 @@ def run_list(arguments: list[str]) -> int:
             patterns += option.split(",")
     with Machine(pid) as machine:
         try:
-            _print(machine, script, patterns or ["*"], verbose=verbose)
+            _print(machine, script, patterns, verbose=verbose)
         except PyebpfError as error:
             note(f"pyebpf -l: {describe(error)}")
             return FAILED
@@ -323,7 +327,7 @@ def run_list(arguments: list[str]) -> int:
 def _print(machine: Machine, script: tuple[str, str] | None, patterns: list[str], *, verbose: bool) -> None:
     sink = Sink.of(sys.stdout)
     sink.holds = True
-    for each in patterns if script is None else ("",):
+    for each in patterns or ["*"] if script is None else ("",):
         seen: set[str] = set()
         machine.reasons.clear()
         if script is None and each.partition(" ")[0] in _TYPES:
@@ -331,7 +335,7 @@ def _print(machine: Machine, script: tuple[str, str] | None, patterns: list[str]
                 seen.add(line)
                 sink.line(line)
         else:
-            for found in _of_script(machine, *script) if script is not None else probes(machine, each):
+            for found in _of_script(machine, *script, patterns) if script is not None else probes(machine, each):
                 if found.line in seen:
                     continue
                 seen.add(found.line)

@@ -48,7 +48,12 @@ FLAGS = (
     Flag(("--dry-run",), "", "dry", "attach, and end at once"),
     Flag(("--no-warnings",), "", "unwarned", "print nothing for warnf()"),
     Flag(("-k", "--warnings"), "", "checks_lookups", "warn where a probe reads an entry of a map that is missing"),
-    Flag(("--unsafe",), "", "unsafe", "allow system() and signal(), which do more than look"),
+    Flag(
+        ("--unsafe",),
+        "",
+        "unsafe",
+        "allow what does more than look: system(), signal(), write_user() and override(), and kprobes at addresses",
+    ),
     Flag(("-h", "--help"), "", "help", "this help"),
 )
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
@@ -73,6 +78,13 @@ INSTEAD = {
     "--emit-elf": _NO_LLVM,
     "--emit-llvm": _NO_LLVM,
     "--verify-llvm-ir": _NO_LLVM,
+}
+#: Modes of bpftrace's that are not here.
+_MODES = {
+    "format": INSTEAD["--fmt"],
+    "test": "test: probes are not supported",
+    "codegen": _NO_LLVM,
+    "compiler-bench": _NO_LLVM,
 }
 
 
@@ -103,8 +115,10 @@ def is_option(word: str) -> bool:
 
 
 def check_known(option: str, program: str) -> None:
-    """Raise UsageError for an option of bpftrace's that is not here, with what is."""
+    """Raise UsageError for an option of bpftrace's that is not here, or not among others, with what is."""
     name = option.partition("=")[0]
+    if name in ("-V", "--version"):
+        raise UsageError(program, f"{name} stands alone: write pyebpf --version", SEE)
     if name in INSTEAD:
         raise UsageError(program, f"{name} is bpftrace's and not here: {INSTEAD[name]}", SEE)
 
@@ -167,6 +181,9 @@ def _value(flag: Flag, name: str, rest: list[str], program: str) -> str | int:
             raise UsageError(program, f"{name} {number}: there is no such process", SEE)
         return int(number)
     choices = flag.choices
+    if flag.key == "mode" and rest and rest[0] in _MODES:
+        mode = rest[0]
+        raise UsageError(program, f"{name} {mode} is bpftrace's and not here, {name} bench is: {_MODES[mode]}", SEE)
     if not rest or (choices and rest[0] not in choices):
         what = " or ".join([*filter(None, [", ".join(choices[:-1])]), choices[-1]]) if choices else "a value"
         raise UsageError(program, f"{name} takes {what}", SEE)

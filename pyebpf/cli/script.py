@@ -53,6 +53,9 @@ def run_script(arguments: list[str], run: Callable[[AnyTool, list[str]], int] | 
     if name.startswith("-") and name != "-":
         raise UsageError("pyebpf run", f"unknown option {name}")
     data, shown = read_input(name)
+    if not data.strip():
+        note(f"pyebpf run: {shown} is empty: give a program in Python, or a script of bpftrace's in a file FILE.bt")
+        return FAILED
     try:
         source = _decoded(data)
         code = compile(source, shown, "exec", dont_inherit=True)

@@ -197,11 +197,13 @@ def _choose(
     reasons = "; ".join(f"{candidate}: {reason}" for candidate, reason in rejected)
     # The last candidate is what every kernel has that has any of them.
     last = request.candidates[-1].missing_reason
-    lacks = request.subject and rejected[-1][1] == last
-    lead = f"needs {request.subject}, and {last}: " if lacks else ""
+    lacks = bool(last) and rejected[-1][1] == last
+    lead = f"needs {request.subject}, and {last}: " if lacks and request.subject else ""
     error = NotSupported(f"{lead}{request} on {name}: no candidate works here: {reasons}")
     what = ", ".join(request.targets) or request.decorator
-    if len({reason for _, reason in rejected}) == 1:
+    if lacks and not request.subject:
+        tried = f": {last}"
+    elif len({reason for _, reason in rejected}) == 1:
         tried = f": {rejected[0][1]}"
     else:
         tried = " " + ", ".join(f"by {candidate} ({reason})" for candidate, reason in rejected)

@@ -209,7 +209,10 @@ class AttachPoints(Closing):
             every = list(self._events("*"))
             found = [each for each in every if matches(each[1]) or matches(":".join(each))]
         if not found:
-            hint = closest(_bare(pattern.name), (name for _, name in every))
+            categories = [] if pattern.place else [f"{each}:*" for each in dict(every)]
+            hint = closest(_bare(pattern.name), [*(name for _, name in every), *categories])
+            if not pattern.place and any(pattern.name == category for category, _ in every):
+                hint = f" (did you mean {TRACEPOINT}:{pattern.name}:*?)"
             raise NotFound(f"no tracepoint matches {pattern.text!r}{hint}")
         return Found([AttachPoint(TRACEPOINT, *each) for each in found], [])
 

@@ -160,13 +160,17 @@ class BPF(Module):
                 probe.blame(error, number)
 
     def _prepare(self, loaded: Loaded) -> None:
+        """Do with what is loaded as `attach` does before it attaches."""
+        self._loaded = loaded
+        try:
+            self._before_attaching()
+        finally:
+            self._loaded = None
+
+    def _before_attaching(self) -> None:
         """Let others look at what is loaded."""
         if self.before_attaching is not None:
-            self._loaded = loaded
-            try:
-                self.before_attaching()
-            finally:
-                self._loaded = None
+            self.before_attaching()
 
     def _bind(self, loaded: Loaded) -> None:
         """Connect maps with what they read, and probes with what attaches them."""
@@ -194,8 +198,7 @@ class BPF(Module):
     def attach(self) -> None:
         """Attach every loaded program to what it was written for."""
         running = self._running
-        if self.before_attaching is not None:
-            self.before_attaching()
+        self._before_attaching()
         try:
             running.attach()
         except PyebpfError as error:

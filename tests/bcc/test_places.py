@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.bcc.places import of_probe, of_specification, told
+from pyebpf.bcc.places import of_probe, of_specification
 from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
 from pyebpf.bpftrace.parser import parse
-from pyebpf.errors import CompileError, InvalidValue, Location, NotFound, NotSupported, VerifierError
+from pyebpf.errors import (
+    CompileError,
+    InvalidValue,
+    Location,
+    NotFound,
+    NotSupported,
+    VerifierError,
+    without_decorators,
+)
 
 UNKNOWN = "is no builtin, and no constant of the kernel's"
 MACRO = "; macros of C headers are not in BTF: write the number"
@@ -142,7 +150,7 @@ def test_an_error_about_a_probe_has_no_words_of_decorators() -> None:
     many = InvalidValue(
         "m* matches 2000 functions of c, more than 1000: narrow it, or allow more with max_probes=2000 (--max-probes)"
     )
-    assert told(many) == "m* matches 2000 functions of c, more than 1000: narrow it"
+    assert without_decorators(many) == "m* matches 2000 functions of c, more than 1000: narrow it"
 
 
 def test_what_the_verifier_refuses_is_told_at_the_authors_word() -> None:

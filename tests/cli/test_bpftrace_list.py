@@ -83,3 +83,12 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
     """An option that there is not, and a probe of no file."""
     with pytest.raises(UsageError, match=message):
         run_list(arguments)
+
+
+def test_a_script_has_its_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Behind it, as when it runs: they are no patterns."""
+    text = "software:faults:$1 { } interval:s:$2 { }"
+    (tmp_path / "a.bt").write_text(text)
+    for script in (["-e", text], [str(tmp_path / "a.bt")]):
+        assert run_list([*script, "4", "5"]) == 0
+        assert capsys.readouterr() == ("software:faults:\ninterval:s:\n", "")

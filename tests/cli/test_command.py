@@ -154,6 +154,14 @@ def test_the_source_of_a_scripts_functions_is_known(tmp_path, data):
     assert run(tmp_path, source, data=data and source) == (0, "def probe():\n    return 23\n\n", "")
 
 
+@pytest.mark.parametrize("source", ["", " \n"])
+def test_a_file_without_a_program_is_an_error(tmp_path, source):
+    """As it is for a script of bpftrace's: nothing would have run."""
+    status, out, err = run(tmp_path, source)
+    assert (status, out) == (1, "")
+    assert err.endswith(" is empty: give a program in Python, or a script of bpftrace's in a file FILE.bt\n")
+
+
 def test_a_scripts_own_exception_shows_its_own_frames(tmp_path):
     """It is its author's to find; pyebpf's frames are left out."""
     status, out, err = run(tmp_path, "def f():\n    return 1 / 0\nf()\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pyebpf.cli.bpftrace_options import INSTEAD
 from pyebpf.errors import NotFound
 from pyebpf.script import Script
 from tests.support.command import pyebpf
-from tests.support.needs import needs
+from tests.support.needs import lacks, needs
 from tests.support.system_calls import NO_PROCESS, getpgid
 
 EXEC = 'tracepoint:sched:sched_process_exec /pid == cpid/ { printf("%d %s\\n", pid == cpid, comm); }'
@@ -166,6 +167,13 @@ def test_a_script_of_begin_and_end_ends_by_itself() -> None:
         (["-f", "xml"], "-f takes text or json"),
         (["-B", "some"], "-B takes line, full or none"),
         (["-o"], "-o takes a value"),
+        (["--mode", "some"], "--mode takes bench"),
+        (
+            ["--mode", "format"],
+            "--mode format is bpftrace's and not here, --mode bench is: scripts are not formatted here",
+        ),
+        (["-V"], "-V stands alone: write pyebpf --version"),
+        (["--version"], "--version stands alone: write pyebpf --version"),
         (["-p", "999999999"], "-p 999999999: there is no such process"),
     ],
 )
@@ -174,6 +182,61 @@ def test_wrong_values_are_refused(arguments: list[str], message: str) -> None:
     done = pyebpf("-e", "BEGIN { }", *arguments)
     assert done.returncode == 2
     assert done.stderr == f"pyebpf -e: {message}; see pyebpf -e --help\n"
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("tracepoint:syscalls:sys_entr_read", "no tracepoint syscalls:sys_entr_read (did you mean sys_enter_read"),
+        ("rawtracepoint:shed_*", "no raw tracepoint matches shed_* (did you mean sched_*"),
+        ("rawtracepoint:sched_swich*", "no raw tracepoint matches sched_swich* (did you mean sched_switch"),
+        ("rawtracepoint:vmlinux:sched_swich", "the kernel's BTF has no raw tracepoint 'sched_swich' (did you mean"),
+        ("tracepoint:*:sys_entr_rea*", "no tracepoint matches *:sys_entr_rea* (did you mean sys_enter_read"),
+        ("tracepoint:shed*:*", "no tracepoint matches shed*:* (did you mean sched"),
+        ("uprobe:libc:mallc", "libc has no function mallc (did you mean malloc"),
+        ("iter:tsk", "this kernel has no iterator 'tsk'"),
+    ],
+)
+def test_an_error_about_an_attach_point_has_its_place(place: str, message: str) -> None:
+    """The file, the line, a caret; names that are like it."""
+    if place.startswith("uprobe"):
+        needs("attach:uprobe")
+    done = pyebpf("-e", f"interval:s:1 {{ exit(); }}\n{place} {{ @ = 1; }}")
+    first, text, carets = done.stderr.splitlines()[-3:]
+    assert first.startswith(f"pyebpf -e: <script>:2: {message}")
+    assert (text.strip(), carets.strip()) == (f"{place} {{ @ = 1; }}", "^" * len(place))
+
+
+def test_a_pattern_of_too_many_places_says_how_scripts_allow_them() -> None:
+    """They have no --max-probes; what is told is what helps."""
+    done = pyebpf("-e", "config = { max_probes = 1 } rawtracepoint:sched_* { @ = 1; }", "--dry-run")
+    found = re.search(
+        r"^pyebpf -e: <script>:1: .*narrow it, or allow more with (config = { max_probes = \d+ })$",
+        done.stderr,
+        re.MULTILINE,
+    )
+    assert found is not None, done.stderr
+    done = pyebpf("-e", f"{found[1]} rawtracepoint:sched_* {{ @ = 1; }}", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_pattern_on_a_kernel_without_kprobes_says_so() -> None:
+    """In one sentence, without the words of decorators."""
+    lacks("attach:kprobe")
+    done = pyebpf("-e", "kprobe:vfs_r* { @ = count(); }")
+    assert "<script>:1: vfs_r* cannot be traced: this kernel has no kprobes (CONFIG_KPROBES, " in done.stderr
+
+
+def test_dropped_events_say_how_there_is_more_room() -> None:
+    """By the script, and from outside."""
+    done = pyebpf("-e", "BEGIN { unroll (100) { $i = 0; while ($i < 1000) { print($i); $i++; } } }")
+    assert "ring buffer full" in done.stderr
+    assert "config = { perf_rb_pages = 4096 } or BPFTRACE_PERF_RB_PAGES=4096" in done.stderr
+    done = pyebpf(
+        "-e",
+        "config = { perf_rb_pages = 4096 } BEGIN { unroll (100) { $i = 0; while ($i < 1000) { print($i); $i++; } } }",
+    )
+    assert "full" not in done.stderr
 
 
 def test_a_process_that_is_not_there_is_refused() -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, NotLoaded
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.python import ROOT
-from tests.support.system_calls import GETPGID, getpgid
+from tests.support.system_calls import GETPGID, NO_PROCESS, getpgid
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bpftrace.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```bt\n(.*?)```", PAGE, re.DOTALL)
@@ -62,9 +62,15 @@ def test_maps_are_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == PRINTED[1]
 
 
+def test_what_was_printed_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of END, too, after detaching."""
+    exec(IN_PYTHON[1], {"Script": Script})
+    assert capsys.readouterr().out == "2\n"
+
+
 def test_output_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON, until the time is over."""
-    exec(IN_PYTHON[1], {"Script": Script})
+    exec(IN_PYTHON[2], {"Script": Script})
     (line,) = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     assert found["type"] == "map"
@@ -130,6 +136,56 @@ def test_output_is_not_asked_for_inside_a_with() -> None:
     """It would attach a second time, and count each event twice."""
     with Script("interval:s:100 { }") as bpf, pytest.raises(InvalidValue, match="leave out the `with` around it"):
         next(bpf.output())
+
+
+def test_begin_runs_before_what_a_with_attaches() -> None:
+    """Once for each `with`, and what it printed waits; END runs as it is detached."""
+    event = f"tracepoint:syscalls:sys_enter_getpgid /pid == {os.getpid()} && args.pid >= @min/"
+    low = NO_PROCESS + 100
+    script = Script(f'BEGIN {{ @min = {low}; printf("begun\\n"); }} {event} {{ @ = count(); }} END {{ @end = @min; }}')
+    for _ in range(2):
+        with script:
+            for pid in (3, 101, 103):
+                getpgid(pid)
+            assert script["@"].only() == 2
+            assert list(script.printed()) == ["begun\n"]
+            assert list(script.printed()) == []
+            assert script["@end"].only() is None
+            script.detach()
+            assert script["@end"].only() == low
+
+
+def test_begin_and_end_run_once_in_output() -> None:
+    """Whoever attaches."""
+    script = Script('BEGIN { @ += 1; printf("b"); } interval:ms:10 { exit(); } END { @ += 10; printf("e"); }')
+    assert "".join(script.output()) == "be\n\n@: 11\n"
+
+
+def test_trying_to_attach_runs_no_begin() -> None:
+    """As --dry-run: a signal to this process would end it."""
+    script = Script('BEGIN { signal("KILL"); } interval:s:100 { } END { signal("KILL"); }', unsafe=True)
+    script.try_attaching()
+    with pytest.raises(NotLoaded):
+        script.detach()
+
+
+@pytest.mark.parametrize("place", ["iter:task", "self:signal:SIGUSR1", "bench:name"])
+def test_a_with_refuses_what_only_output_runs(place: str) -> None:
+    """It would wait for what never comes."""
+    with pytest.raises(InvalidValue, match=f"does not run the {place.rpartition(':')[0]} probes.*for text in script"):
+        Script(f"BEGIN {{ @ = 1; }} {place} {{ @ = 2; }}").__enter__()
+
+
+def test_a_map_is_read_inside_the_with() -> None:
+    """Before it there is no type of any."""
+    with pytest.raises(NotLoaded, match="read \\['@'\\] inside `with script:`"):
+        Script("BEGIN { @ = 1; }")["@"]
+
+
+def test_output_has_no_empty_pieces() -> None:
+    """Neither as text nor as JSON, where nothing stands before the maps."""
+    script = Script("BEGIN { @ = 1; clear(@); } iter:task { clear(@); }")
+    assert [*script.output(), *script.output(json=True)] == ["\n\n"]
 
 
 def test_the_page_has_examples() -> None:

@@ -86,3 +86,10 @@ def test_usdt_probes_have_their_arguments() -> None:
     assert first == f"usdt:{path}:traced:twice"
     assert values
     assert values[0].split()[1] == "arg0"
+
+
+def test_a_category_alone_is_told_how_its_tracepoints_are_named() -> None:
+    """By the pattern that lists them; one that is misspelt, too."""
+    for name, told in (("sched", "tracepoint:sched:*"), ("shed", "sched:*")):
+        done = pyebpf("-l", f"tracepoint:{name}")
+        assert done.stderr == f"pyebpf -l: no tracepoint matches 'tracepoint:{name}' (did you mean {told}?)\n"

@@ -76,6 +76,18 @@ def test_python_reads_a_map_without_keys():
         assert dict(script["@"].items()) == {0: 8}
 
 
+def test_a_chart_without_keys_names_no_key():
+    """Whichever way it is read; one with keys names its own."""
+    text = f"{EVENT} /pid == {os.getpid()}/ {{ @h = hist(5); @l = lhist(5, 0, 10, 2); @k[7] = hist(5); }}"
+    with Script(text) as script:
+        os.getpgid(0)
+        for name in ("@h", "@l"):
+            shown = str(script[name].only())
+            assert "key" not in shown
+            assert (str(script[name][0]), str(script[name].interval()[0])) == (shown, shown)
+        assert str(script["@k"].interval()[7]).startswith("key = 7\n")
+
+
 def test_an_interval_begins_with_what_was_removed():
     """By Python: all kinds count anew, whether more or less comes then, and one that was never read, too."""
     mine = f"{EVENT} /pid == {os.getpid()}/"

@@ -242,7 +242,8 @@ def _kprobe(module: Any, source: Source, point: AttachPoint, pid: int | None) ->
         return request_decorator(module, Request(point.provider, (name,), (single,), "kernel functions"))
     many = KprobeMulti((name,), returns)
     multi = Candidate("kprobe.multi", (Attachment(ProgramType.KPROBE, many),), ("attach:kprobe_multi",))
-    return request_decorator(module, Request(point.provider, (name,), (multi, single), "kernel functions"))
+    single = replace(single, missing_reason="this kernel has no kprobes (CONFIG_KPROBES, CONFIG_KPROBE_EVENTS)")
+    return request_decorator(module, Request(point.provider, (name,), (multi, single)))
 
 
 def _fentry(module: Any, source: Source, point: AttachPoint, pid: int | None) -> Any:  # noqa: ARG001 - one signature

@@ -232,9 +232,11 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
     before = entry_value(s, table, table._find(s.p, at))
     after = combined(s, operator, before, value, node)
     if not isinstance(after, Unknown):
-        is_open = isinstance(table.value_type, Number) and table.value_type.flexible and value.type.flexible
+        is_undecided = isinstance(table.value_type, Number) and table.value_type.flexible and value.type.flexible
         # Where only literals were assigned so far, the sign is still open.
-        noted_now = replace(after.type, flexible=True) if is_open and isinstance(after.type, Number) else after.type
+        noted_now = (
+            replace(after.type, flexible=True) if is_undecided and isinstance(after.type, Number) else after.type
+        )
         maps.note_value(map_of(node), noted_now)
         table = maps.table(map_of(node))
         if isinstance(table, Table):
