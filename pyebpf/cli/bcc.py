@@ -44,7 +44,7 @@ def declare(name: str, description: str) -> Parser:
         type=_string_bytes,
         dest="strings",
         metavar="BYTES",
-        help="bytes of a text at most, with the NUL behind it (1024; before Linux 5.11 64)",
+        help="bytes of a text at most (1024; before Linux 5.11 64)",
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="print the script that is run, and the attachments"

@@ -208,8 +208,8 @@ def test_texts_are_as_long_as_is_asked_for(tmp_path):
             os.open(path, os.O_APPEND)
         for each in (tool, table, long):
             each.stop()
-    assert tool.out.splitlines()[1].split()[-2:] == ["sys_enter_openat", f"{path[:7]}.."]
-    assert table.out.splitlines()[-1] == f"[{path[:7]}..]: 1"
+    assert tool.out.splitlines()[1].split()[-2:] == ["sys_enter_openat", f"{path[:8]}.."]
+    assert table.out.splitlines()[-1] == f"[{path[:8]}..]: 1"
     assert long.out.splitlines()[1].split()[-1] == path
 
 

@@ -153,7 +153,7 @@ def test_a_text_that_was_cut_ends_in_two_dots() -> None:
     }}"""
     for trailer, shown in (("", ".."), ('str_trunc_trailer = "_"; ', "_"), ('str_trunc_trailer = ""; ', "")):
         script = Script(f"config = {{ {trailer}max_strlen = 5 }} {body}")
-        text = f"{path[:4]}{shown}"
+        text = f"{path[:5]}{shown}"
         with ExitStack() as stack:
 
             def begin(_: int) -> None:
