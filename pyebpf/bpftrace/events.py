@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
 
 #: The name of the map, bytes of records that wait, and how many of the largest these are at least.
-EVENTS_MAP, SIZE, _WAITING = ".events", 1 << 22, 256
+EVENTS_MAP, SIZE, _WAITING = ".events", 1 << 20, 256
 #: Bytes of a text that stands behind the values: a stack has no room for it, scratch memory is there in any case.
 _LONG = 512
 
