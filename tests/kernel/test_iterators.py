@@ -289,7 +289,8 @@ def test_refusals(tmp_path):
     for name in ("tusk", "num_new"):  # bpf_iter_num_new is a function of another kind
         bpf, _ = made(name)
         meant = r" \(did you mean task\?\)" if name == "tusk" else ".*"
-        with pytest.raises(NotFound, match=rf"^this kernel has no iterator '{name}'{meant}: bpf.iterators\(\) lists"):
+        told = rf"^this kernel has no iterator '{name}'{meant}: `pyebpf -l 'iter:\*'` lists"
+        with pytest.raises(NotFound, match=told):
             bpf.load()
 
     def unchecked(task):
