@@ -273,7 +273,7 @@ class ScriptModule:
         """Build every probe at the first of its places until no map's type is new."""
         maps = self.script.maps
         for _ in range(_MAX_BUILDS):
-            maps.growths.begin(self.script.max_strlen(target))
+            maps.growths.begin(lambda: self.script.max_strlen(target))
             maps.changed, maps.unknown = False, None
             failed: CompileError | None = None
             for probe in self._module.probes:

@@ -51,7 +51,7 @@ class Scope:
         self.script = script
         self.point = point
         self.variables = p.analysis(Variables)
-        self.variables.growths.begin(self.max_strlen)
+        self.variables.growths.begin(lambda: self.max_strlen)
         self.storage = Storage(p, self.variables)
         self.loops: list[Loop] = []
         #: Functions of the script that are being built, each in the one before.

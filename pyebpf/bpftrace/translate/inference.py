@@ -50,20 +50,20 @@ class _Growths:
 
     def __init__(self) -> None:
         self.builds = 0
-        #: Bytes of a string at most.
-        self.longest = 0
+        #: Bytes of a string at most, which the kernel is asked for where it matters.
+        self._longest: Callable[[], int] = int
         self._grown: dict[object, set[int]] = {}
 
-    def begin(self, longest: int) -> None:
+    def begin(self, longest: Callable[[], int]) -> None:
         """Count a build."""
         self.builds += 1
-        self.longest = longest
+        self._longest = longest
 
     def bounded(self, key: object, type_: ValueType) -> ValueType:
         """A type that has grown, or the widest that it may become."""
         grown = self._grown.setdefault(key, set())
         grown.add(self.builds)
-        return _widest(type_, self.longest) if len(grown) >= _MAX_GROWTHS else type_
+        return _widest(type_, self._longest()) if len(grown) >= _MAX_GROWTHS else type_
 
 
 def _widest(type_: ValueType, longest: int) -> ValueType:
