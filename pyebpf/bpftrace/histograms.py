@@ -68,11 +68,16 @@ def linear_lines(counts: Sequence[int], least: int, step: int) -> Iterator[str]:
     yield from _lines(counts, 1, heading)
 
 
+def divided(count: int, divisor: int) -> int:
+    """The count of a bucket as print() shows it; a negative divisor is a large one, of 64 bits."""
+    return count // divisor if divisor > 0 else 0
+
+
 def _lines(counts: Sequence[int], divisor: int, heading: Callable[[int], str]) -> Iterator[str]:
     used = [index for index, count in enumerate(counts) if count]
     if not used:
         return
-    shown = [count // divisor if divisor > 0 else 0 for count in counts]  # a negative one is a large one, of 64 bits
+    shown = [divided(count, divisor) for count in counts]
     most = max(shown)
     for index in range(used[0], used[-1] + 1):
         bar = "@" * (shown[index] * _WIDTH // most if most else 0)

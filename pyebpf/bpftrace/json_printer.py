@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from pyebpf.bpftrace.histograms import divided
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.series import series_json
 from pyebpf.bpftrace.tables import quotient
@@ -114,7 +115,7 @@ def _set_apart(text: str) -> str:
 def _histogram(histogram: Histogram, divisor: int) -> str:
     buckets = []
     for each in histogram.rows():
-        parts = {"min": each.low, "max": each.high, "count": each.count // divisor if divisor > 0 else 0}
+        parts = {"min": each.low, "max": each.high, "count": divided(each.count, divisor)}
         buckets.append(json.dumps({name: part for name, part in parts.items() if part is not None}))
     return f"[{','.join(buckets)}]"
 

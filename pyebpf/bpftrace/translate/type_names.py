@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
@@ -13,24 +14,32 @@ from pyebpf.errors import NotFound, NotSupported
 from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import ValueType
     from pyebpf.target import KernelType
 
 
+@contextmanager
+def _asking(s: Scope) -> Iterator[None]:
+    """Build the body where nothing comes to."""
+    b, before = s.p.b, s.asking
+    s.asking = True
+    with b.if_(Always(holds=False)):
+        yield
+    with b.else_():
+        pass
+    s.asking = before
+
+
 def asked(s: Scope, node: ast.Expression) -> Value:
     """The value of an expression that is only asked about: it is built where nothing comes to."""
     from pyebpf.bpftrace.translate.expressions import evaluate, kept
 
-    b, before = s.p.b, s.asking
-    s.asking = True
-    with b.if_(Always(holds=False)):
-        found = kept(s, evaluate(s, node), node, large=True)
-    with b.else_():
-        pass
-    s.asking = before
-    return found
+    with _asking(s):
+        return kept(s, evaluate(s, node), node, large=True)
 
 
 def struct_of(s: Scope, node: ast.Expression) -> KernelType | None:
@@ -38,13 +47,8 @@ def struct_of(s: Scope, node: ast.Expression) -> KernelType | None:
     from pyebpf.bpftrace.translate.expressions import evaluate
     from pyebpf.bpftrace.translate.values import Embedded, is_unknown
 
-    b, before = s.p.b, s.asking
-    s.asking = True
-    with b.if_(Always(holds=False)):
+    with _asking(s):
         found = evaluate(s, node)
-    with b.else_():
-        pass
-    s.asking = before
     if is_unknown(found):
         return None
     if not isinstance(found, Embedded) or not isinstance(found.entity, KernelReference):
