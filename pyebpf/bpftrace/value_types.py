@@ -160,7 +160,7 @@ class Address(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class UnkeptStruct(ValueType):
-    """A struct that a variable does not keep whole, by its address: its members are read there."""
+    """A struct or an array of some that a variable does not keep whole, by its address: it is read there."""
 
     target: KernelType
     space: Space

@@ -9,7 +9,7 @@ from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed
 
-ENUM = "enum color { RED = 3, GREEN, BLUE = -1 }; enum { LONE = 9 }"
+ENUM = "enum color { RED = 3, GREEN, BLUE = -1 }; enum { LONE = 9 } enum large { HUGE = 0x200000001 }"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,11 @@ ENUM = "enum color { RED = 3, GREEN, BLUE = -1 }; enum { LONE = 9 }"
         ("$x = 4; print((enum color)$x);", "GREEN"),
         ("$x = 77; print((enum color)$x);", "77"),
         ("$x = RED; $x = LONE; print($x);", "9"),
+        ("let $x : enum color = GREEN; print($x);", "GREEN"),
+        ("let $x : enum color; $x = 3; print($x);", "RED"),
+        ("let $x : enum color; $x = (int64)-1; print($x);", "BLUE"),
+        ("print((sizeof(enum color), sizeof(enum large)));", "(4, 8)"),
+        ("$x = 0x200000001; print((enum large)$x);", "HUGE"),
         ("if (GREEN == 4) { print(1); }", "1"),
     ],
 )

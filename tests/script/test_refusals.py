@@ -98,6 +98,8 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { @c = count(); print(len(@c)); }", "@c", "@c has no keys: len() counts the entries of a map that has"),
         ("BEGIN { @c = count(); @c++; }", "@c", "@c is filled by count() elsewhere"),
         ("enum e { A = 18446744073709551615, B } BEGIN { }", "B", "B is 18446744073709551616, and 64 bits do not hold"),
+        ("enum e { A = 1, B } BEGIN { print((enum e)7); }", "(enum e)7", "7 is no constant of this enum: it has A = 1"),
+        ("enum e { A = 1, B } BEGIN { let $x : enum e; $x = 0; }", "$x = 0", "0 is no constant of this enum: it has A"),
         ("enum e { A = 1 << -1 } BEGIN { }", "1 << -1", "a shift by -1: a number has 64 bits, give 0 to 63"),
         (
             "BEGIN { $a = (uint32 *)1; $b = $a; print($b - $a); }",

@@ -167,6 +167,22 @@ def test_a_whole_struct_is_a_record_of_its_members(statements: str, text: str) -
     )
 
 
+def test_a_variable_has_an_array_of_structs() -> None:
+    """By its address; no map has one."""
+    structs = f"struct one {{ int a; uint8 b; }}; struct all {{ int n; struct one s[3]; }}; {OPEN} {{ $x = "
+    script = structs + "((struct all *)args.filename)->s; "
+    data = pack("<i", 2) + b"".join(pack("<iB3x", *each) for each in ((1, 2), (-3, 200), (5, 6)))
+    text = "$i = *(int32 *)args.filename; $y = $x[1]; print(($x[1].a, $x[$i].b, $y.b, $x[0], sizeof($x))); }"
+    assert at_memory(data, script + text) == "(-3, 6, 200, { .a = 1, .b = 2 }, 24)\n"
+    for wrong, message in (
+        ("print($x[3].a);", "index 3 lies outside the array of 3"),
+        ("@a = $x;", "an array of structs or of texts is not kept: write an element"),
+        ("print($x + 1);", "an array of structs or of texts is not kept"),
+    ):
+        with pytest.raises(CompileError, match=message):
+            Script(script + wrong + " }").compile(FakeTarget())
+
+
 def test_a_large_struct_is_not_kept_whole() -> None:
     """A variable has its address; elsewhere the error says what to write."""
     members = " ".join([f"uint64 m{number};" for number in range(49)])

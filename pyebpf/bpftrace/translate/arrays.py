@@ -25,13 +25,13 @@ from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray, pl
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Condition as Relation, Op
+from pyebpf.target import KernelType
 from pyebpf.types import U64, ArrayType
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.target import KernelType
 
 
 def element_type(type_: KernelType, space: Space) -> ValueType | None:
@@ -47,6 +47,12 @@ def element_type(type_: KernelType, space: Space) -> ValueType | None:
         inner = element_type(type_.element, space)
         return None if inner is None else Array(inner, type_.length)
     return None
+
+
+def c_type(array: KernelArray) -> KernelType:
+    """The type of a C array whose length is known."""
+    length = array.array_length or 0
+    return KernelType("array", length * array.element.size, element=array.element, length=length)
 
 
 def row_of(s: Scope, value: Value, node: ast.Node) -> Row | None:

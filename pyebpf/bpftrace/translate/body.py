@@ -9,7 +9,7 @@ from pyebpf.attach.usdt import POSITIONS
 from pyebpf.bpftrace.ast import Identifier, nodes
 from pyebpf.bpftrace.translate.inference import Variables
 from pyebpf.bpftrace.translate.storage import Storage, Stored
-from pyebpf.bpftrace.value_types import Number, String
+from pyebpf.bpftrace.value_types import Boolean, Number, String
 from pyebpf.builder.intrinsics.task import process_number
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.compiler.ir import Condition as Relation, Op
@@ -60,7 +60,7 @@ class Scope:
         self.map_loops: list[ForEachLoop] = []
         self.bound: dict[str, tuple[Stored, ...]] = {}
         #: Types of variables that the script declares: numbers are cut to them, and longer texts refused.
-        self.declared: dict[str, Number | String] = {}
+        self.declared: dict[str, Number | Boolean | String] = {}
         #: Variables that a `let` declares, and those of them that are read before anything tells their type.
         self.let: set[str] = set()
         self.untyped: set[str] = set()

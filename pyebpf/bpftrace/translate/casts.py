@@ -19,6 +19,7 @@ from pyebpf.bpftrace.translate.values import (
 from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, String
 from pyebpf.builder.values.memory import Space
 from pyebpf.compiler.ir import Op
+from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound
 from pyebpf.target import KernelType
 from pyebpf.types import U64, CharFactory, IntType
@@ -53,6 +54,9 @@ NUMBERS |= {
     "ssize_t": INTEGERS["s64"],
 }
 
+#: Constants of an enum that a message names, at most.
+_SHOWN = 8
+
 
 def c_name(node: ast.TypeName) -> str:
     """A type's name in C."""
@@ -72,6 +76,9 @@ def type_named(s: Scope, keyword: str, name: str) -> KernelType:
     own = s.script.structs.find(s.p.target, name) if keyword in ("struct", "union") else None
     if own is not None:
         return own.type
+    enum = s.script.enums.type(name) if keyword == "enum" else None
+    if enum is not None:
+        return enum
     attach = s.p.attach
     if isinstance(attach, Uprobe) and (near := s.script.user_types.named(attach, keyword, name)):
         return near
@@ -135,10 +142,6 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
             return Condition(test)
         if not type_.keyword and type_.name in NUMBERS:
             return narrowed(s, _number(s, value, node, NUMBERS[type_.name].size), NUMBERS[type_.name])
-        if type_.keyword == "enum":
-            own = s.script.enums.cast(type_.name, _number(s, value, node, 4).value)
-            if own is not None:
-                return own
         found = kernel_type(s, type_)
         if found.composite:
             # Of old bpftrace took a cast to a struct for one to a pointer to it.
@@ -146,7 +149,11 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
         target = kernel_target(found)
         if isinstance(target, IntType):
             number = narrowed(s, _number(s, value, node, target.size), target)
-            return enumerated(s, number, found) if found.kind == "enum" else number
+            if found.kind != "enum":
+                return number
+            number = enumerated(s, number, found)
+            _check_constant(s, number, number.type, node)
+            return number
     raise s.error("a cast to this type is not supported yet", node)
 
 
@@ -191,7 +198,18 @@ def assigned(s: Scope, value: Integer, type_: Number, node: ast.Node) -> Integer
     literal = value.literal if value.type.least else None
     if literal is not None and not kind.minimum <= literal <= kind.maximum:
         raise s.error(f"{literal} does not fit the variable's type: it holds {kind.minimum} to {kind.maximum}", node)
-    return narrowed(s, value, kind)
+    _check_constant(s, value, type_, node)
+    found = narrowed(s, value, kind)
+    found.type = replace(found.type, names=type_.names, enum=type_.enum)
+    return found
+
+
+def _check_constant(s: Scope, value: Integer, type_: Number, node: ast.Node) -> None:
+    """Refuse a literal that is none of the constants of an enum of the script's."""
+    if type_.names and value.literal is not None and value.literal not in dict(type_.names):
+        known = [f"{name} = {number}" for number, name in type_.names]
+        shown = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+        raise s.error(f"{value.literal} is no constant of this enum: it has {shown}", node)
 
 
 def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:

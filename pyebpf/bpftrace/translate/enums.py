@@ -6,16 +6,17 @@ from operator import add, lshift, mul, or_, sub
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate.values import Integer, constant
+from pyebpf.bpftrace.translate.values import constant
 from pyebpf.dataclass import replace
-from pyebpf.types import S64, U64
+from pyebpf.target import KernelType
+from pyebpf.types import S32, S64, U32, U64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pyebpf.bpftrace.source import Source
+    from pyebpf.bpftrace.translate.values import Integer
     from pyebpf.builder.program import ProgramBuilder
-    from pyebpf.compiler import ir
 
 
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
@@ -33,6 +34,7 @@ class Enums:
     def __init__(self, program: ast.Program) -> None:
         self._constants: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
         self._names: dict[str, tuple[tuple[int, str], ...]] = {}
+        self._types: dict[str, KernelType] = {}
         for each in program.definitions:
             if isinstance(each, ast.Enum):
                 self._take(program.source, each)
@@ -47,6 +49,10 @@ class Enums:
             values[each.name] = value
         names = tuple((value, name) for name, value in values.items())
         self._names[node.name] = names
+        least, greatest = min(values.values(), default=0), max(values.values(), default=0)
+        signed = least < 0
+        fits = S32.minimum <= least and greatest <= (S32 if signed else U32).maximum
+        self._types[node.name] = KernelType("enum", 4 if fits else 8, node.name, signed=signed)
         self._constants |= {name: (value, names) for value, name in names}
 
     def _known(self, source: Source, node: ast.Expression, values: dict[str, int]) -> int:
@@ -77,10 +83,13 @@ class Enums:
         value, names = self._constants[name]
         return named(constant(p, value), names)
 
-    def cast(self, name: str, value: ir.Value) -> Integer | None:
-        """A number of an enum; None if the script does not define it."""
-        names = self._names.get(name)
-        return None if names is None else named(Integer(value, signed=False, size=4), names)
+    def type(self, name: str) -> KernelType | None:
+        """An enum's type, as large as C makes it; None if the script does not define it."""
+        return self._types.get(name)
+
+    def of(self, name: str) -> tuple[tuple[int, str], ...] | None:
+        """An enum's constants; None if the script does not define it."""
+        return self._names.get(name)
 
 
 def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:

@@ -38,7 +38,7 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, Number, String, UnkeptStruct, described
+from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, UnkeptStruct, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
@@ -327,6 +327,8 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     declared = s.declared.get(name)
     if isinstance(declared, Number) and isinstance(value, Integer):
         value = casts.assigned(s, value, declared, node)
+    if isinstance(declared, Boolean) and (test := value.truth(s.p)) is not None:
+        value = Condition(test)
     if isinstance(declared, String) and isinstance(value, Text) and value.size > declared.size:
         lengths = f"string[{declared.size}], and this is a string[{value.size}], with its NUL"
         raise s.error(f"this is declared as {lengths}: declare it longer, or cut it by str(…, n)", node)
@@ -344,6 +346,9 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
         row = arrays.row_of(s, value, node)
         if row is not None:
             return row
+        if large and isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
+            place = UnkeptStruct(arrays.c_type(value.entity), value.entity.space)
+            return Special(place, Int(value.address(s.p), U64))
         if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
             copy = members.copied(s, value, node)
             if copy is None and not large:

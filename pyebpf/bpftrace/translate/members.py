@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arrays, casts, type_names
-from pyebpf.bpftrace.translate.enums import named, of_kernel
+from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.type_names import MAX_BYTES
 from pyebpf.bpftrace.translate.values import (
     Embedded,
@@ -26,6 +26,7 @@ from pyebpf.bpftrace.value_types import Record, Unread
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, integer_type, value_at
 from pyebpf.builder.values.memory import Space
+from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.types import U8
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
+    from pyebpf.bpftrace.value_types import Number
     from pyebpf.target import KernelType
 
 #: Numbers, pointers, arrays and texts of a struct that is copied, at most.
@@ -86,10 +88,17 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
 
 
 def enumerated(s: Scope, value: Integer, type_: KernelType) -> Integer:
-    """A number of an enum of the script's, of a probed file's, or of the kernel's, which is printed by a name."""
+    """A number of an enum, which is printed by a name."""
+    value.type = enum_number(s, value.type, type_)
+    return value
+
+
+def enum_number(s: Scope, number: Number, type_: KernelType) -> Number:
+    """The type of numbers of an enum of the script's, of a probed file's, or of the kernel's."""
     if type_.id < 0:
-        return named(value, s.script.user_types.enumerators(type_))
-    return s.script.enums.cast(type_.name, value.value) or of_kernel(value, type_.name)
+        return replace(number, names=s.script.user_types.enumerators(type_))
+    names = s.script.enums.of(type_.name)
+    return replace(number, enum=type_.name) if names is None else replace(number, names=names)
 
 
 def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:

@@ -20,7 +20,7 @@ from pyebpf.bpftrace.translate.growth import MAX_UNROLL
 from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
-from pyebpf.bpftrace.value_types import Number, String, described
+from pyebpf.bpftrace.value_types import Boolean, Number, String, described
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, most_iterations, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare
@@ -134,7 +134,7 @@ def _let(s: Scope, node: ast.Let) -> None:
         type_ = type_names.value_type(s, node.type)
         if type_ is None:
             return
-        if isinstance(type_, Number) or (isinstance(type_, String) and isinstance(node.type, ast.ArrayType)):
+        if isinstance(type_, Number | Boolean) or (isinstance(type_, String) and isinstance(node.type, ast.ArrayType)):
             s.declared[name] = type_
         if not s.variables.note(name, type_):
             held = described(s.variables.types[name])
@@ -145,7 +145,7 @@ def _let(s: Scope, node: ast.Let) -> None:
     value = evaluate(s, node.value)
     if isinstance(value, Unknown):
         return
-    is_cut = isinstance(s.declared.get(name), Number) and isinstance(value, Integer)
+    is_cut = isinstance(s.declared.get(name), Number | Boolean) and isinstance(value, Integer)
     if node.type is not None and not is_cut and not isinstance(value, Text):
         value = casts.converted(
             s, value, type_, ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node.value), node.value)

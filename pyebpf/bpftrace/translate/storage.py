@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.buffers import fitted
-from pyebpf.bpftrace.translate.values import Condition, Embedded, Reference, Special, of_number_type, read_stored
+from pyebpf.bpftrace.translate.values import Condition, Reference, Special, of_number_type, read_stored, unkept
 from pyebpf.bpftrace.value_types import (
     Address,
     Boolean,
@@ -18,7 +18,6 @@ from pyebpf.bpftrace.value_types import (
 )
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation
@@ -145,5 +144,5 @@ def from_number(p: ProgramBuilder, type_: ValueType, number: ir.Value) -> Value:
         case Address(target, space, held):
             return Reference(number, target, space, held)
         case UnkeptStruct(target, space):
-            return Embedded(KernelReference(number, target, space=space, embedded=True))
+            return unkept(number, target, space)
     return Special(type_, Int(number, S64 if isinstance(type_, KernelStack) else U64))

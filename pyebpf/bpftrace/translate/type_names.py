@@ -59,6 +59,7 @@ def struct_of(s: Scope, node: ast.Expression) -> KernelType | None:
 def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
     """The type of values that a script names, or of an expression; None while that is still being found."""
     from pyebpf.bpftrace.translate import casts
+    from pyebpf.bpftrace.translate.members import enum_number
     from pyebpf.bpftrace.translate.values import is_unknown, kernel_target
 
     space = Space.USER if s.point.provider in ("uprobe", "uretprobe", "usdt") else Space.KERNEL
@@ -87,8 +88,12 @@ def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
             if name in casts.NUMBERS:
                 return Number(casts.NUMBERS[name].signed, size=casts.NUMBERS[name].size)
     if isinstance(node, ast.TypeName):
-        target = kernel_target(casts.kernel_type(s, node))
-        return Number(target.signed, size=target.size) if isinstance(target, IntType) else Address(target, space)
+        named = casts.kernel_type(s, node)
+        target = kernel_target(named)
+        if not isinstance(target, IntType):
+            return Address(target, space)
+        number = Number(target.signed, size=target.size)
+        return enum_number(s, number, named) if named.kind == "enum" else number
     if isinstance(node, ast.Expression):
         found = asked(s, node)
         return None if is_unknown(found) else found.type

@@ -347,7 +347,7 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
         case Address(target, space, held):
             return Reference(p.b.load(address, offset, 8), target, space, held)
         case UnkeptStruct(target, space):
-            return Embedded(KernelReference(p.b.load(address, offset, 8), target, space=space, embedded=True))
+            return unkept(p.b.load(address, offset, 8), target, space)
         case String(size, cut):
             return Text(BuilderString(CharArray(size), lvalue), size, cut=cut)
         case Tuple(parts) | Record(_, parts):
@@ -359,6 +359,14 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
         case ArrayType():
             return Row(type_, lvalue)
     return Special(type_, p.load_value(lvalue, type_.storage))
+
+
+def unkept(address: ir.Value, target: KernelType, space: Space) -> Embedded:
+    """A struct, or an array of some, that a variable has the address of."""
+    if target.kind == "array":
+        assert target.element is not None
+        return Embedded(KernelArray(address, target.element, target.length, space=space))
+    return Embedded(KernelReference(address, target, space=space, embedded=True))
 
 
 def target_of(reference: Reference) -> KernelReference | None:
