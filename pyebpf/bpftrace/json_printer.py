@@ -163,10 +163,8 @@ class JsonPrinter(Printer):
 
     def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
         table = self._tables[action.map]
-        entries = dict(table.shown_items())
-        if values[0] not in entries:
-            return ""
-        return message("value", _entry(table.value_type, entries[values[0]], self.names, 1))
+        value = dict(table.shown_items()).get(values[0], table.absent())
+        return "" if value is None else message("value", _entry(table.value_type, value, self.names, 1))
 
     def _formatter(self, action: Action) -> None:
         """None: each event is a line of its own."""

@@ -65,16 +65,21 @@ class Shown:
         found = sorted((self._entries() if entries is None else entries).items(), key=self._order())
         return found[-top:] if top > 0 else found
 
+    def absent(self) -> Any:
+        """The value of an entry that is missing: a zero; None of histograms and series."""
+        return None
+
     def nothing(self) -> dict[Any, Any]:
         """The entries that `print` shows of a map without any: a zero of one that has no keys, none of others."""
-        return {}
+        value = self.absent() if self.key_type is None else None
+        return {} if value is None else {NO_KEY: value}
 
     def entry_lines(self, key: object, names: Names) -> Iterator[str]:
-        """The lines of `print(@map[key])`: a value alone, a histogram below its name; none if the entry is missing."""
-        found = self._entries()
-        if key in found:
+        """The lines of `print(@map[key])`: a value alone, a histogram below its name."""
+        value = self._entries().get(key, self.absent())
+        if value is not None:
             name = f"{self.name}{self._key_text(key, names)}"
-            lines = list(self._lines(name, found[key], names, 1))
+            lines = list(self._lines(name, value, names, 1))
             yield from lines if len(lines) > 1 else [lines[0].removeprefix(f"{name}: ")]
 
     def _key_text(self, key: object, names: Names) -> str:
@@ -119,9 +124,9 @@ class Table(Shown, KeyedMap[Any, Any]):
     def _entries(self) -> dict[Any, Any]:
         return self.snapshot()
 
-    def nothing(self) -> dict[Any, Any]:
+    def absent(self) -> Any:
         storage = self.value_type.storage
-        return {NO_KEY: storage.decode(bytes(storage.size))} if self.key_type is None else {}
+        return storage.decode(bytes(storage.size))
 
     def zero(self) -> None:
         """Set all values to nothing."""
@@ -159,10 +164,9 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
     def _labels(self, key: object) -> dict[str, object]:
         return {} if self.key_type is None else super()._labels(key)
 
-    def nothing(self) -> dict[Any, Any]:
-        if self.key_type is not None or self.value_type.kind in ("hist", "lhist"):
-            return {}
-        return {NO_KEY: self.type.result((0,) * len(self.type.codes), {})}
+    def absent(self) -> Any:
+        is_histogram = self.value_type.kind in ("hist", "lhist")
+        return None if is_histogram else self.type.result((0,) * len(self.type.codes), {})
 
     def snapshot(self) -> dict[Any, Any]:
         """All items now, as a dictionary."""

@@ -332,3 +332,29 @@ def test_what_is_wrong_where_nothing_comes_to_is_no_error() -> None:
     assert printed("BEGIN { if (0) { nonsense(5); } print(1); }") == "1\n"
     with pytest.raises(CompileError, match="@a is never assigned"):
         Script("BEGIN { if (0) { nonsense(5); @a = 5; } print(@a); }").compile(FakeTarget())
+
+
+@pytest.mark.parametrize(
+    ("call", "texts"),
+    [
+        ("count()", ("1", "0")),
+        ("sum(-5)", ("-5", "0")),
+        ("avg(5)", ("5", "0")),
+        ("min(-5)", ("-5", "0")),
+        ("max(5)", ("5", "0")),
+    ],
+)
+def test_an_entry_is_printed_as_it_was(call: str, texts: tuple[str, str]) -> None:
+    """What is added afterwards does not show; an entry that is missing, or removed, is a zero."""
+    one, missing = texts
+    statements = f"@[1] = {call}; print(@[1]); @[1] = {call}; print(@[2]); delete(@[1]); print(@[1]);"
+    assert printed(f"BEGIN {{ {statements} }}") == f"{one}\n{missing}\n{missing}\n"
+
+
+def test_an_entry_of_what_no_probe_reads_is_printed_by_user_space() -> None:
+    """As it is there then: statistics of nothing, and no histogram."""
+    text = "{ .count = 0, .average = 0, .total = 0 }\n"
+    assert printed("BEGIN { @[1] = stats(5); print(@[2]); delete(@[1]); }") == text
+    assert printed("BEGIN { @[1] = hist(5); print(@[2]); delete(@[1]); }") == ""
+    older = FakeTarget(missing=frozenset({"helper:map_lookup_percpu_elem@raw_tracepoint"}))
+    assert printed("BEGIN { @[1] = count(); print(@[1]); print(@[2]); delete(@[1]); }", target=older) == "0\n0\n"

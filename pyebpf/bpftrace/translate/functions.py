@@ -135,7 +135,7 @@ def _print(s: Scope, node: ast.Call) -> None:
         return
     if isinstance(first, ast.MapAccess):
         table = s.script.maps.table(first.map)
-        if isinstance(table, Gathered):
+        if isinstance(table, Gathered) and not maps.is_readable(s.p, table):
             key = maps.key_of(s, first)
             assert key is not None
             send(s, Action("print_entry", (key.type,), map=f"@{first.map.name}"), (key,))

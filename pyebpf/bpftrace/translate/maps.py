@@ -19,7 +19,7 @@ from pyebpf.bpftrace.translate.values import (
     read_stored,
 )
 from pyebpf.bpftrace.value_types import Aggregate, Number
-from pyebpf.builder.available import need_helper
+from pyebpf.builder.available import has_helper, need_helper
 from pyebpf.builder.loops import range_loop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.values.integers import Int
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import ValueType
+    from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.compiler import ir
 
@@ -112,6 +113,11 @@ def entry_value(s: Scope, table: Table, entry: ir.Value) -> Value:
     with p.b.else_():
         zero(p, address, 0, size)
     return read_stored(p, type_, Lvalue(slot=slot, owner=table.name, writable=False))
+
+
+def is_readable(p: ProgramBuilder, table: Gathered) -> bool:
+    """Whether a probe can read an entry: a number, where programs see the other processors' parts (Linux 5.19)."""
+    return table.value_type.kind in READABLE and has_helper(p, "map_lookup_percpu_elem")
 
 
 def read_gathered(s: Scope, table: Gathered, key: Value | None, node: ast.Node) -> Value:
