@@ -259,3 +259,24 @@ def test_a_long_text_is_searched_for_another() -> None:
     target = FakeTarget(missing=frozenset({"isa:may_goto", "kfunc:bpf_iter_num_new"}))
     lines = printed(f"tracepoint:syscalls:sys_enter_openat {{ {body} }}", opens, target=target).splitlines()
     assert lines == [f"({name.find(comm)}, {name.find('b')}, {len(name)})" for name, comm in cases]
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "below"),
+    [
+        ("(int8)-1 & 31", "31", "false"),
+        ("(int64)-1 * -1", "1", "false"),
+        ("-1 * -1", "1", "true"),
+        ("(uint8)3 - 1", "2", "false"),
+        ("3 - 1", "2", "true"),
+        ("(uint64)9223372036854775813 - 1", "-9223372036854775804", "true"),
+        ("18446744073709551615 - 2", "18446744073709551613", "true"),
+        ("(int64)9223372036854775807 + 2", "-9223372036854775807", "true"),
+        ("(uint64)18446744073709551615 * 2", "18446744073709551614", "false"),
+        ("(uint64)4294967296 * 4294967299", "12884901888", "true"),
+    ],
+)
+def test_a_cast_number_has_a_sign_where_the_script_computes_with_it(number: str, value: str, below: str) -> None:
+    """As at run time: a difference is signed, and a signed number makes a comparison signed; bare numbers take sides."""
+    text = f"BEGIN {{ $l = (uint64)18446744073709551614; print({number}); print(({number}) < $l); }}"
+    assert printed(text) == f"{value}\n{below}\n"

@@ -67,10 +67,12 @@ def binary(p: ProgramBuilder, operator: str, left: Integer, right: Integer) -> I
     if left.literal is not None and right.literal is not None:
         found = _known(operator, left.literal, right.literal)
         if found is not None:
-            wrapped = (found - S64.minimum) % (1 << 64) + S64.minimum if found <= S64.maximum else found & U64.maximum
+            is_cast = not (left.type.least and right.type.least)
+            signed = signed or (is_cast and operator == "-")
+            wrapped = _of_64_bits(found, signed=found <= S64.maximum or (is_cast and signed))
             sure = left.sure and right.sure
             made = Integer(p.b.const(wrapped), signed=signed or wrapped < 0, literal=wrapped, sure=sure)
-            if any((each.literal or 0) >= 0 and not each.type.flexible for each in (left, right)):
+            if is_cast or max(left.literal, right.literal) > S64.maximum:
                 made.type = Number(made.signed)  # a cast gave it its size, or 63 bits are too few for it
             return made
     op = _SIGNED_OPS.get(operator) if signed else None
