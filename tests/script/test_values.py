@@ -277,6 +277,6 @@ def test_a_long_text_is_searched_for_another() -> None:
     ],
 )
 def test_a_cast_number_has_a_sign_where_the_script_computes_with_it(number: str, value: str, below: str) -> None:
-    """As at run time: a difference is signed, and a signed number makes a comparison signed; bare numbers take sides."""
+    """As at run time: a difference is signed, and a signed number makes a comparison signed, unless it is bare."""
     text = f"BEGIN {{ $l = (uint64)18446744073709551614; print({number}); print(({number}) < $l); }}"
     assert printed(text) == f"{value}\n{below}\n"
