@@ -13,7 +13,7 @@ also in the middle of its program: it claims memory of its own, and calls subpro
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
 from pyebpf.builder.drop_counters import count_drop
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyebpf.builder.ssa.conditions import Test
     from pyebpf.errors import Location
 
-#: Slots of so many bytes are kept in scratch memory where a program has it.
-LARGE = 128
+#: Slots of so many bytes are kept in scratch memory where a program has it; then those where that is not enough.
+_LARGE, _SMALL = 128, 32
 #: The prefix of the maps' names; a number made from the probe's name follows.
 PREFIX = ".scratch"
 
@@ -71,6 +71,9 @@ class _Claim:
 class ScratchFunctionBuilder(FunctionBuilder):
     """A function whose large slots are in the memory of a claim, at `base`, an address, once it has one."""
 
+    #: Bytes of a slot that is large.
+    large: ClassVar[int] = _LARGE
+
     def __init__(self, name: str, parameters: Sequence[ir.ValueType], where: Location | None = None) -> None:
         super().__init__(name, parameters, where)
         self.claim: _Claim | None = None
@@ -80,7 +83,7 @@ class ScratchFunctionBuilder(FunctionBuilder):
         self._offsets: dict[str, int] = {}
 
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
-        if size < LARGE or opaque:
+        if size < self.large or opaque:
             return super().slot(size, align, name, opaque=opaque)
         self.needs_base = True
         if self.base is None or self.claim is None:
@@ -100,6 +103,12 @@ class ScratchFunctionBuilder(FunctionBuilder):
         address = self.emit(Op.OFFSET, self.base, self.const(self._offsets[slot.name] + offset))
         self.assume_non_null(address)
         return address
+
+
+class RoomyFunctionBuilder(ScratchFunctionBuilder):
+    """A function that keeps all but its smallest slots in scratch memory, for one that has many."""
+
+    large = _SMALL
 
 
 def is_scratch(slot: ir.Slot) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.intrinsics.callbacks import ENTRY, callback, entry_arguments, function_number
 from pyebpf.builder.loops import opaque_zero
-from pyebpf.builder.scratch import LARGE, ScratchFunctionBuilder, is_scratch
+from pyebpf.builder.scratch import ScratchFunctionBuilder, is_scratch
 from pyebpf.builder.ssa.conditions import All, Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join, Loop
 from pyebpf.builder.values.integers import Int
@@ -88,14 +88,12 @@ class _Body(FunctionBuilder):
         self.store(self.parameters[-1], cell, value, _CELL)
 
     @property
-    def has_scratch(self) -> bool:
-        """Whether the program around it keeps large records in scratch memory."""
-        if isinstance(self._outer, _Body):
-            return self._outer.has_scratch
-        return isinstance(self._outer, ScratchFunctionBuilder)
+    def large(self) -> int:
+        """Bytes of a slot that the program around it keeps in scratch memory; 0 if it has none."""
+        return self._outer.large if isinstance(self._outer, _Body | ScratchFunctionBuilder) else 0
 
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
-        if size >= LARGE and not opaque and self.has_scratch:
+        if 0 < self.large <= size and not opaque:
             # Each iteration uses it again, as it does the slots of its own frame.
             return self._outer.slot(size, align, name)
         return super().slot(size, align, f"{self._prefix}{name or 'slot'}", opaque=opaque)

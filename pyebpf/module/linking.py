@@ -129,22 +129,36 @@ class _Linker:
         self, probe: AnyProbe, attachment: Attachment, name: str, built: BuiltProgram
     ) -> tuple[Mapping[str, MapSpec], Code]:
         """Maps and code of a built program, built anew with scratch memory if its stack has no room for records."""
-        module, maps = built.module, built.maps
+        module = built.module
         try:
-            made = compile_module(module, self._target)
-        except CompileError:
-            from pyebpf.builder.scratch import LARGE
-
-            if all(slot.size < LARGE for function in module.functions for slot in function.slots):
-                raise
-            body = attachment.body_for(probe.body)
-            fitting = build_program(body, attachment, self._target, self.drop_counters, name, scratch=True)
-            for reason in fitting.drop_counters.reasons:
-                self.drop_counters.index(reason)
-            maps, made = fitting.maps, compile_module(fitting.module, self._target)
+            maps, made = built.maps, compile_module(module, self._target)
+        except CompileError as error:
+            maps, made = self._with_scratch(probe, attachment, name, module, error)
         code = replace(made, global_functions=built.global_functions) if built.global_functions else made
         self._compiled[module] = code
         return maps, code
+
+    def _with_scratch(
+        self, probe: AnyProbe, attachment: Attachment, name: str, module: ir.Module, error: CompileError
+    ) -> tuple[dict[str, MapSpec], Code]:
+        """The same with its large records in scratch memory, or all but the smallest. Raises the first error."""
+        from pyebpf.builder.scratch import RoomyFunctionBuilder, ScratchFunctionBuilder
+
+        largest = max((slot.size for function in module.functions for slot in function.slots), default=0)
+        body = attachment.body_for(probe.body)
+        for scratch in (ScratchFunctionBuilder, RoomyFunctionBuilder):
+            if largest < scratch.large:
+                continue
+            fitting = build_program(body, attachment, self._target, self.drop_counters, name, scratch=scratch)
+            try:
+                made = compile_module(fitting.module, self._target)
+            except CompileError as later:
+                error = later
+                continue
+            for reason in fitting.drop_counters.reasons:
+                self.drop_counters.index(reason)
+            return fitting.maps, made
+        raise error
 
 
 def _program_spec(name: str, attach: AttachSpec, program_type: ProgramType, code: Code, target: Target) -> ProgramSpec:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyebpf.builder.program import Analysis, BoundParameter
+    from pyebpf.builder.scratch import ScratchFunctionBuilder
     from pyebpf.compiler import ir
     from pyebpf.module.body import Body
     from pyebpf.module.probe import Attachment
@@ -47,18 +48,17 @@ def build_program(
     drop_counters: DropCounters,
     name: str,
     *,
-    scratch: bool = False,
+    scratch: type[ScratchFunctionBuilder] | None = None,
 ) -> BuiltProgram:
-    """Build a body for one attachment, with `scratch` memory for what its stack has no room for.
+    """Build a body for one attachment; functions of `scratch` have memory for what the stack has no room for.
 
     It is built anew until that teaches nothing new. Raises CompileError.
     """
     where = body.where
-    function: type[FunctionBuilder] = FunctionBuilder
-    if scratch:
-        from pyebpf.builder.scratch import ScratchFunctionBuilder, ScratchMemory
+    function: type[FunctionBuilder] = scratch or FunctionBuilder
+    if scratch is not None:
+        from pyebpf.builder.scratch import ScratchMemory
 
-        function = ScratchFunctionBuilder
     known = WholeProgram()
     analyses: dict[type[Analysis], Analysis] = {}
     while True:
@@ -69,7 +69,7 @@ def build_program(
             table.index(reason)
         p = ProgramBuilder(name, attachment.program_type, attachment.attach, target, where, function, known, analyses)
         p.drop_counters = table
-        if scratch:
+        if scratch is not None:
             p.scratch = ScratchMemory(p)
         try:
             with nullcontext() if p.scratch is None else p.scratch.main():

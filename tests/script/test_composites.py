@@ -136,3 +136,16 @@ def test_wrong_composites_are_refused_at_their_places(text: str, marked: str | N
     assert where is not None
     if marked is not None:
         assert where.text[where.column : where.end_column] == marked
+
+
+@pytest.mark.parametrize("length", [32, 64, 100, 200])
+def test_many_short_texts_find_room(length: int) -> None:
+    """Each is small, and a stack has no room for all: those of 64 bytes, too, go where larger ones do."""
+    kept = " ".join([f"$t{n} = ({n}, $s); $s{n} = $t{n}.1; @[$s{n}, $s] = 1;" for n in range(6)])
+    shown = ", ".join([f"$s{n}" for n in range(6)])
+    text = (
+        f"config = {{ max_strlen = {length} }} tracepoint:syscalls:sys_enter_openat "
+        f"{{ $s = str(args.filename); {kept} print(({shown})); clear(@); }}"
+    )
+    found = printed(text, lambda kernel: kernel.tracepoint("syscalls:sys_enter_openat", filename="/etc/passwd"))
+    assert found == f"({', '.join(['/etc/passwd'] * 6)})\n"
