@@ -116,6 +116,18 @@ def test_bit_fields_and_nested_definitions_lie_as_in_c() -> None:
     assert text == "5 100 -3 7 123456789a 1 2 9 3|24 2 18 12"
 
 
+def test_bit_fields_of_bools_and_enums_are_such() -> None:
+    """Each bit by itself: true or false, and an enum's name."""
+    struct = "enum color { RED, GREEN, BLUE }; struct f { bool a : 1; bool b : 1; enum color c : 2; bool d : 1; };"
+    text = f"{struct} {OPEN} {{ $s = (struct f *)args.filename; print(($s.a, $s.b, $s.d)); print($s->c); print(*$s); }}"
+    for byte, shown in ((0b11010, "(false, true, true)"), (0b0101, "(true, false, false)")):
+        color = ("RED", "GREEN", "BLUE")[byte >> 2 & 3]
+        found = at_memory(bytes([byte, 0, 0, 0]), text).splitlines()
+        assert found[:2] == [shown, color]
+        a, b, d = shown.strip("()").split(", ")
+        assert found[2] == f"{{ .a = {a}, .b = {b}, .c = {color}, .d = {d} }}"
+
+
 def test_a_struct_has_an_alignment_of_its_own() -> None:
     """`packed` has none, and zero bits begin a new unit."""
     assert printed(
@@ -167,20 +179,52 @@ def test_a_whole_struct_is_a_record_of_its_members(statements: str, text: str) -
     )
 
 
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "$p--; $p--;",
+        "$p -= 2;",
+        "$p = $p - 2;",
+        "++$p; $p--; --$p; $p--;",
+        "@p = $p; @p -= 2; $p = @p; clear(@p);",
+        "@p = $p; @p--; @p--; @p++; --@p; $p = @p; clear(@p);",
+    ],
+)
+def test_a_pointer_is_moved_back(moves: str) -> None:
+    """By elements, where its type is found only while the script is compiled, too."""
+    script = f"struct all {{ int n[5]; }}; {OPEN} {{ $s = (struct all *)args.filename; $q = (int32 *)$s; $p = $q + 4; "
+    assert at_memory(pack("<5i", 1, 2, 3, 4, 5), script + moves + " print((*$p, $p - 2 == $q)); }") == "(3, true)\n"
+
+
 def test_a_variable_has_an_array_of_structs() -> None:
-    """By its address; no map has one."""
-    structs = f"struct one {{ int a; uint8 b; }}; struct all {{ int n; struct one s[3]; }}; {OPEN} {{ $x = "
-    script = structs + "((struct all *)args.filename)->s; "
-    data = pack("<i", 2) + b"".join(pack("<iB3x", *each) for each in ((1, 2), (-3, 200), (5, 6)))
-    text = "$i = *(int32 *)args.filename; $y = $x[1]; print(($x[1].a, $x[$i].b, $y.b, $x[0], sizeof($x))); }"
-    assert at_memory(data, script + text) == "(-3, 6, 200, { .a = 1, .b = 2 }, 24)\n"
+    """A copy of a small one, and the place of one that maps have no room for."""
+    text = "$i = *(int32 *)args.filename; $y = $x[1]; print(($x[1].a, $x[$i].b, $y.b, $x[0], sizeof($x)));"
+    for length in (3, 40):
+        structs = f"struct one {{ int a; uint8 b; }}; struct all {{ int n; struct one s[{length}]; }}; {OPEN} {{ $x = "
+        script = structs + "((struct all *)args.filename)->s; "
+        data = pack("<i", 2) + b"".join(pack("<iB3x", *each) for each in ((1, 2), (-3, 200), (5, 6))) + bytes(320)
+        assert at_memory(data, script + text + " }") == f"(-3, 6, 200, {{ .a = 1, .b = 2 }}, {8 * length})\n"
     for wrong, message in (
-        ("print($x[3].a);", "index 3 lies outside the array of 3"),
+        ("print($x[40].a);", "index 40 lies outside the array of 40"),
         ("@a = $x;", "an array of structs or of texts is not kept: write an element"),
         ("print($x + 1);", "an array of structs or of texts is not kept"),
     ):
         with pytest.raises(CompileError, match=message):
             Script(script + wrong + " }").compile(FakeTarget())
+
+
+def test_an_array_of_structs_is_kept_and_compared() -> None:
+    """In maps, as a key, in a struct that is kept whole, of a declared variable; each a copy."""
+    data = pack("<i", 2) + b"".join(pack("<iB3x", *each) for each in ((1, 2), (-3, 200)))
+    structs = f"struct one {{ int a; uint8 b; }}; struct all {{ int n; struct one s[2]; }}; {OPEN} {{ "
+    body = (
+        "$s = *(struct all *)args.filename; @m = $s.s; $m = @m; @k[$s.s] = 1; let $x : struct one[2]; $x = $m; "
+        "print(($m == $s.s, $x == $s.s, $m[0] == $m[1], $x[1].a)); print($s); for ($kv : @k) { print($kv.0[1]); } "
+        "clear(@k); clear(@m); }"
+    )
+    assert at_memory(data, structs + body) == (
+        "(true, true, false, -3)\n{ .n = 2, .s = [{ .a = 1, .b = 2 },{ .a = -3, .b = 200 }] }\n{ .a = -3, .b = 200 }\n"
+    )
 
 
 def test_a_large_struct_is_not_kept_whole() -> None:
@@ -192,18 +236,18 @@ def test_a_large_struct_is_not_kept_whole() -> None:
     message = "a struct big in user memory is not kept whole: write the members that you mean"
     with pytest.raises(CompileError, match=rf"{message} \(it has more than 48 values\)"):
         Script(whole).compile(FakeTarget())
-    with pytest.raises(CompileError, match=rf"{message} \(its member p is a struct pair\[2\]\)"):
-        Script("struct pair { int a; };" + whole.replace(members, "int n; struct pair p[2];")).compile(FakeTarget())
+    with pytest.raises(CompileError, match=rf"{message} \(its member p is a struct pair\[49\]\)"):
+        Script("struct pair { int a; };" + whole.replace(members, "int n; struct pair p[49];")).compile(FakeTarget())
 
 
 @pytest.mark.parametrize("use", ["@[$p] = count();", "@x = $p;", "print($p);", "print(($p, 1));", 'printf("%d", $p);'])
 def test_a_variable_of_a_large_struct_is_no_number(use: str) -> None:
     """What is not kept whole is refused through a variable, too; its size and members are the struct's."""
-    script = "struct pair { int a; int b; }; struct two { int n; struct pair p[2]; }; "
+    script = "struct pair { int a; int b; }; struct two { int n; struct pair p[25]; }; "
     begin = f"{script}{OPEN} {{ $s = *(struct two *)args.filename; $p = $s;"
     text = at_memory(
-        pack("<5i", 1, 2, 3, 4, 5), f"{begin} print((sizeof($p), $p.n, $p.p[1].a)); $q = &$p; print((*$q).n); }}"
+        pack("<51i", *range(1, 52)), f"{begin} print((sizeof($p), $p.n, $p.p[1].a)); $q = &$p; print((*$q).n); }}"
     )
-    assert text == "(20, 1, 4)\n1\n"
+    assert text == "(204, 1, 4)\n1\n"
     with pytest.raises(CompileError, match="a struct two in user memory is not kept whole: write the members"):
         Script(f"{begin} {use} }}").compile(FakeTarget())

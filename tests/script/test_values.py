@@ -280,3 +280,32 @@ def test_a_cast_number_has_a_sign_where_the_script_computes_with_it(number: str,
     """As at run time: a difference is signed, and a signed number makes a comparison signed, unless it is bare."""
     text = f"BEGIN {{ $l = (uint64)18446744073709551614; print({number}); print(({number}) < $l); }}"
     assert printed(text) == f"{value}\n{below}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("let $b : uint8 = 255; print((++$b, $b));", "(0, 0)"),
+        ("let $i : int8 = 127; $c = ++$i; print(($c, $i == $c, -(--$i)));", "(-128, true, -127)"),
+        ("let $n : uint32 = 0; print(--$n == 4294967295);", "true"),
+        ("let $u : uint64 = 0; print((--$u > 5, --$u / 2, --$u >> 60));", "(true, 9223372036854775807, 15)"),
+        ("let $u : uint8 = 254; for ($k : 0..3) { @[++$u] = 1; } print(@[0]); clear(@);", "1"),
+        ("let $t : bool = true; $t++; print($t); $t--; print($t); $t += 255; print(($t, --$t));", "true"),
+        ("let $t : bool; $t = 300; @[$t] = 1; @[true]++; print(@[true]); clear(@);", "2"),
+        ("print((next(255), big(0), half(0), doubled(100)));", "(0, true, 9223372036854775807, -56)"),
+    ],
+)
+def test_a_declared_variable_keeps_its_type(body: str, expected: str) -> None:
+    """A parameter, too: what `++` and `--` give is what the variable has then."""
+    functions = (
+        "fn next($x : uint8) : int64 { $x++; return $x; } fn big($x : uint64) : bool { $x--; return $x > 5; } "
+        "fn half($x : uint64) : uint64 { $x -= 1; return $x / 2; } "
+        "fn doubled($x : int8) : int64 { $x *= 2; return $x; }"
+    )
+    assert printed(f"{functions} BEGIN {{ {body} }}").splitlines()[0] == expected
+
+
+def test_a_number_that_a_parameter_does_not_hold_is_refused() -> None:
+    """As of a variable that `let` declares."""
+    with pytest.raises(CompileError, match="300 does not fit the variable's type: it holds 0 to 255"):
+        Script("fn f($x : uint8) : int64 { $x = 300; return $x; } BEGIN { print(f(1)); }").compile(FakeTarget())

@@ -29,8 +29,11 @@ from pyebpf.target import KernelType
 from pyebpf.types import U64, ArrayType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyebpf.bpftrace import ast
     from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.values import Group
     from pyebpf.builder.program import ProgramBuilder
 
 
@@ -78,6 +81,16 @@ def row_of(s: Scope, value: Value, node: ast.Node) -> Row | None:
         copy(p, *row.lvalue.address(p), *value.entity.lvalue.address(p), found.size)
         return row
     return None
+
+
+def of_groups(s: Scope, groups: Sequence[Group], node: ast.Node) -> Row:
+    """An array of records of one type."""
+    p, type_ = s.p, groups[0].type
+    row = _room(s, Array(type_, len(groups)), node)
+    for number, each in enumerate(groups):
+        base, offset = row.lvalue.at(number * type_.storage.size).address(p)
+        p.store_value(base, offset, type_.storage, each.operand(p))
+    return row
 
 
 def _room(s: Scope, type_: Array, node: ast.Node) -> Row:

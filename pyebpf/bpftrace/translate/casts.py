@@ -27,7 +27,6 @@ from pyebpf.types.integers import INTEGERS
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace.translate.body import Scope
-    from pyebpf.bpftrace.translate.structs import Member
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import ValueType
 
@@ -240,11 +239,3 @@ def _pointer(s: Scope, value: Value, target: KernelType | IntType | CharFactory 
     if not isinstance(value, Reference) and s.point.provider in ("uprobe", "uretprobe", "usdt"):
         space = Space.USER
     return Reference(number, target, space)
-
-
-def bit_field(s: Scope, unit: Integer, member: Member) -> Integer:
-    """The bits of a member, of the unit that they lie in."""
-    b, signed = s.p.b, member.type.signed
-    up = b.binary(Op.SHL, unit.value, b.const(64 - member.bit - member.bits))
-    down = b.binary(Op.ASHR if signed else Op.LSHR, up, b.const(64 - member.bits))
-    return Integer(down, signed=signed, size=member.type.size)

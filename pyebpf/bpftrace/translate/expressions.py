@@ -224,7 +224,7 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
             )
         return arithmetic.of_texts(s, operator, left, right, node)
     if isinstance(left, Row | Embedded | Elements):
-        one_row, other_row = arrays.row_of(s, left, node), arrays.row_of(s, right, node)
+        one_row, other_row = members.row_of(s, left, node), members.row_of(s, right, node)
         if one_row is not None and other_row is not None:
             return arrays.compare(s, operator, one_row, other_row, node)
     if isinstance(left, Embedded) or isinstance(right, Embedded):
@@ -248,6 +248,8 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
     one, other_number = as_integer(s, left, node), as_integer(s, right, node)
     if isinstance(one, Unknown) and isinstance(other_number, Unknown):
         return Unknown(p)
+    if not one.sure and operator == "-":  # it may yet be a pointer, to which no number but a literal fits
+        return Integer(p.b.const(0), signed=True, literal=0, sure=False)
     if operator in arithmetic.RELATIONS:
         return Condition(arithmetic.compare(operator, one, other_number))
     if operator in ("/", "%") and other_number.literal == 0:
@@ -343,7 +345,7 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
 def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
     """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
     if isinstance(value, Embedded | Elements):
-        row = arrays.row_of(s, value, node)
+        row = members.row_of(s, value, node)
         if row is not None:
             return row
         if large and isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
@@ -366,7 +368,7 @@ def _increment(s: Scope, node: ast.Increment) -> Value | None:
         before = evaluate(s, node.target)
         after = combined(s, operator, before, constant(s.p, 1), node)
         assign_variable(s, node.target.name, after, node)
-        return after if node.prefix else before
+        return (s.storage.now(node.target.name) or after) if node.prefix else before
     return maps.augment(s, node.target, operator, constant(s.p, 1), wanted="after" if node.prefix else "before")
 
 

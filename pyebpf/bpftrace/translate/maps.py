@@ -216,11 +216,10 @@ def augment(s: Scope, node: Target, operator: str, value: Integer, *, wanted: st
 
     maps = s.script.maps
     key = key_of(s, node)
-    if maps.value_type(map_of(node)) is None or isinstance(maps.value_type(map_of(node)), Number):
-        noted = (
-            Number(signed=True) if operator == "-" else Number(value.signed or value.type.flexible, value.type.flexible)
-        )
-        maps.note_value(map_of(node), noted)
+    held = maps.value_type(map_of(node))
+    if held is None or isinstance(held, Number):
+        flexible = value.type.flexible and (operator != "-" or held is None)  # of which pointers are moved, too
+        maps.note_value(map_of(node), Number(operator == "-" or value.signed or value.type.flexible, flexible))
     table = maps.table(map_of(node))
     if table is None or _is_unknown_key(key):
         return Unknown(s.p)

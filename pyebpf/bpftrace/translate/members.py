@@ -9,14 +9,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate import arrays, casts, type_names
+from pyebpf.bpftrace.translate import arithmetic, arrays, casts, type_names
 from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.type_names import MAX_BYTES
 from pyebpf.bpftrace.translate.values import (
+    Condition,
     Embedded,
     Group,
     Integer,
     Reference,
+    Row,
     Special,
     Unknown,
     constant,
@@ -25,17 +27,21 @@ from pyebpf.bpftrace.translate.values import (
 from pyebpf.bpftrace.value_types import Record, Unread
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, integer_type, value_at
-from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_value
+from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound, closest_or_all
-from pyebpf.types import U8
+from pyebpf.types import U8, U64
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyebpf.bpftrace.translate.body import Scope
+    from pyebpf.bpftrace.translate.structs import Member
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import Number
+    from pyebpf.builder.values.kernel_objects import KernelReference
+    from pyebpf.compiler import ir
     from pyebpf.target import KernelType
 
 #: Numbers, pointers, arrays and texts of a struct that is copied, at most.
@@ -64,7 +70,7 @@ def field(s: Scope, node: ast.FieldAccess) -> Value:
 
 def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
     """A member of a struct, by its name."""
-    from pyebpf.bpftrace.translate.expressions import as_integer, wrapped
+    from pyebpf.bpftrace.translate.expressions import wrapped
 
     entity: Any = target_of(value) if isinstance(value, Reference) else None
     if isinstance(value, Embedded):
@@ -72,11 +78,15 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
     if entity is None or isinstance(entity, KernelArray):
         raise s.error(f"this is {value.type.name}, which has no field {name}: cast it to a struct", node)
     if entity.type.id < 0:
-        member, place = s.script.structs.member(entity.type, name, node), entity.offset
-        found = value_at(s.p, entity.address, place + member.offset, member.type, trusted=False, space=entity.space)
-        value = wrapped(s, found, node)
+        member = s.script.structs.member(entity.type, name, node)
+        place = entity.offset + member.offset
         if member.bits:
-            return casts.bit_field(s, as_integer(s, value, node), member)
+            value = _bits(s, entity, place, member)
+            if member.type.boolean:
+                return Condition(arithmetic.is_set(s.p, value.value))
+        else:
+            found = value_at(s.p, entity.address, place, member.type, trusted=False, space=entity.space)
+            value = wrapped(s, found, node)
         if member.type.kind == "enum" and isinstance(value, Integer):
             return enumerated(s, value, member.type)
         return value
@@ -85,6 +95,31 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
         type_ = s.p.target.member(entity.type, name).type
         return of_kernel(found_value, type_.name) if type_.kind == "enum" else found_value
     return found_value
+
+
+def _bits(s: Scope, entity: KernelReference, place: int, member: Member) -> Integer:
+    """A bit-field: no bytes are read but its own, which are more than its type's in a packed struct."""
+    b, signed = s.p.b, member.type.signed
+    place, bit = place + member.bit // 8, member.bit % 8
+    size = -(-(bit + member.bits) // 8)
+    unit = _unsigned(s, entity, place, min(size, U64.size))
+    if size > U64.size:
+        rest = b.binary(Op.SHL, _unsigned(s, entity, place + U64.size, 1), b.const(64 - bit))
+        unit, bit = b.binary(Op.OR, b.binary(Op.LSHR, unit, b.const(bit)), rest), 0
+    up = b.binary(Op.SHL, unit, b.const(64 - bit - member.bits))
+    down = b.binary(Op.ASHR if signed else Op.LSHR, up, b.const(64 - member.bits))
+    return Integer(down, signed=signed, size=member.type.size)
+
+
+def _unsigned(s: Scope, entity: KernelReference, place: int, size: int) -> ir.Value:
+    """A number of up to 8 bytes of a struct."""
+    p, b = s.p, s.p.b
+    if size in (1, 2, 4, 8):
+        return probe_read_value(p, entity.space, entity.address, place, size)
+    address = b.slot_address(b.shared_slot("read"))
+    b.store(address, 0, b.const(0), U64.size)
+    probe_read(p, entity.space, address, size, at_offset(p, entity.address, place))
+    return b.load(address, 0, U64.size)
 
 
 def enumerated(s: Scope, value: Integer, type_: KernelType) -> Integer:
@@ -116,6 +151,23 @@ def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
         unread if part.kind == "float" else kept(s, _member(s, value, name, node), node) for name, part in parts.items()
     ]
     return Group(members, list(parts))
+
+
+def row_of(s: Scope, value: Value, node: ast.Node) -> Row | None:
+    """A copy of an array, also of structs; None for one that is held by its address."""
+    from pyebpf.bpftrace.translate.expressions import wrapped
+
+    row = arrays.row_of(s, value, node)
+    if row is not None or not isinstance(value, Embedded) or not isinstance(value.entity, KernelArray):
+        return row
+    array, type_ = value.entity, arrays.c_type(value.entity)
+    count = _count(s, type_, {})
+    if not 0 < count <= MAX_MEMBERS or type_.size + U64.size * count > MAX_BYTES:  # numbers have 64 bits each
+        return None
+    elements = [wrapped(s, array.item(s.p, number), node) for number in range(array.array_length or 0)]
+    groups = [copied(s, each, node) if isinstance(each, Embedded) else None for each in elements]
+    known = [each for each in groups if each is not None]
+    return arrays.of_groups(s, known, node) if len(known) == len(elements) else None
 
 
 def why_not_copied(s: Scope, type_: KernelType) -> str:
@@ -152,6 +204,8 @@ def _count(s: Scope, type_: KernelType, known: dict[str, int]) -> int:
         return known[type_.key]
     if type_.kind == "array":
         inner = type_.element
+        if inner is not None and inner.composite:
+            return _count(s, inner, known) * type_.length if type_.length else MAX_MEMBERS + 1
         is_kept = inner is not None and (inner.character or arrays.element_type(inner, Space.KERNEL) is not None)
         return 1 if is_kept and 0 < type_.size <= MAX_BYTES else MAX_MEMBERS + 1
     is_value = type_.kind in ("pointer", "float") or integer_type(type_) is not None

@@ -13,7 +13,7 @@ from pyebpf.bpftrace.macros import MAX_CHAIN
 from pyebpf.bpftrace.translate import casts, type_names
 from pyebpf.bpftrace.translate.expressions import assign_variable, evaluate
 from pyebpf.bpftrace.translate.values import Integer, Unknown
-from pyebpf.bpftrace.value_types import Number
+from pyebpf.bpftrace.value_types import Boolean, Number
 from pyebpf.builder.ssa.function import Join
 from pyebpf.dataclass import fields, replace
 from pyebpf.errors import amount
@@ -64,6 +64,7 @@ def call(s: Scope, node: ast.Call, function: ast.Function) -> Value | None:
         raise s.error(f"functions call each other more than {MAX_CHAIN} deep: call fewer", node)
     values = [evaluate(s, each) for each in node.arguments]
     for parameter, value, given in zip(function.parameters, values, node.arguments, strict=True):
+        _declare(s, parameter)
         _hold(s, parameter.variable.name, parameter.type, value, given)
     b, left, loops = s.p.b, Join(f"{node.name} left"), s.loops
     s.frames.append(Frame(function, left, len(s.map_loops)))
@@ -98,6 +99,13 @@ def leave(s: Scope, node: ast.Return) -> None:
     else:
         _hold(s, _result(function), function.result, evaluate(s, node.value), node.value)
     s.p.b.jump(frame.left)
+
+
+def _declare(s: Scope, parameter: ast.Parameter) -> None:
+    """Give a parameter its type for all that the body assigns to it."""
+    type_ = type_names.value_type(s, parameter.type)
+    if isinstance(type_, Number | Boolean):
+        s.declared[parameter.variable.name] = type_
 
 
 def _hold(s: Scope, name: str, type_: ast.Type | ast.TypeOf, value: Value, node: ast.Expression) -> None:

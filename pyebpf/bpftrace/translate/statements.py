@@ -128,9 +128,9 @@ def _discard(s: Scope, node: ast.Discard) -> None:
 
 
 def _let(s: Scope, node: ast.Let) -> None:
-    name = node.variable.name
+    name, type_ = node.variable.name, None
     s.let.add(name)
-    if node.type is not None:
+    if node.type is not None and not type_names.is_structs(s, node.type):
         type_ = type_names.value_type(s, node.type)
         if type_ is None:
             return
@@ -146,7 +146,7 @@ def _let(s: Scope, node: ast.Let) -> None:
     if isinstance(value, Unknown):
         return
     is_cut = isinstance(s.declared.get(name), Number | Boolean) and isinstance(value, Integer)
-    if node.type is not None and not is_cut and not isinstance(value, Text):
+    if node.type is not None and type_ is not None and not is_cut and not isinstance(value, Text):
         value = casts.converted(
             s, value, type_, ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node.value), node.value)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.buffers import fitted
-from pyebpf.bpftrace.translate.values import Condition, Reference, Special, of_number_type, read_stored, unkept
+from pyebpf.bpftrace.translate.values import Condition, Integer, Reference, Special, of_number_type, read_stored, unkept
 from pyebpf.bpftrace.value_types import (
     Address,
     Boolean,
@@ -97,12 +97,14 @@ class Storage:
     def now(self, name: str) -> Value | None:
         """The value of a variable now; None if nothing is known of it.
 
-        A number that this build is the first to know has a stand-in, of its type: what is built is not the last.
+        What is one number, and new to this build, has a stand-in of its type: what is built is not the last.
         """
         if name in self._types:
             return self.read(name)
-        noted = self._noted.get(name)
-        return from_number(self._p, noted, self._p.b.const(1)) if isinstance(noted, Number) else None
+        noted, one = self._noted.get(name), self._p.b.const(1)
+        if isinstance(noted, Number) and noted.flexible:  # it may yet be a pointer
+            return Integer(one, signed=noted.signed, literal=1, sure=False)
+        return from_number(self._p, noted, one) if isinstance(noted, _SCALARS) else None
 
     def read(self, name: str) -> Value:
         """The value of a variable now."""

@@ -219,6 +219,8 @@ class Structs:
         if not node.keyword and node.name in NUMBERS:
             number = NUMBERS[node.name]
             return KernelType("int", number.size, node.name, signed=number.signed), number.size
+        if not node.keyword and node.name in ("bool", "_Bool"):
+            return KernelType("int", 1, "_Bool"), 1
         if not node.keyword and node.name in _FLOATS:
             return KernelType("float", _FLOATS[node.name], node.name, signed=True), _FLOATS[node.name]
         own = self.find(target, node.name) if node.keyword in ("struct", "union") else None

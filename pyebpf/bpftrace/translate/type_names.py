@@ -100,6 +100,15 @@ def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
     raise s.error("this type is not supported yet", node)
 
 
+def is_structs(s: Scope, node: ast.Type | ast.Expression) -> bool:
+    """Whether a type is an array of structs, whose values are known where one is assigned."""
+    from pyebpf.bpftrace.translate import casts
+
+    if not isinstance(node, ast.ArrayType) or not isinstance(node.element, ast.TypeName) or not node.element.keyword:
+        return False
+    return casts.kernel_type(s, node.element).composite
+
+
 def _typedef(s: Scope, node: ast.Type | ast.Expression) -> ast.Type | ast.Expression:
     """A bare name as a type, if there is such a type, and it is no value: `typeof(size_t)`."""
     from pyebpf.bpftrace.translate import casts
@@ -159,7 +168,8 @@ def _layout(type_: ValueType) -> tuple[int, int]:
     if isinstance(type_, UnkeptStruct):
         return type_.target.size, 8
     if isinstance(type_, Array):
-        return natural(type_).size, _layout(type_.element)[1]
+        size, alignment = _layout(type_.element)
+        return size * type_.length, alignment
     if not isinstance(type_, Tuple | Record):
         size = (type_.least if isinstance(type_, Number) else 0) or natural(type_).size
         return size, 1 if isinstance(type_, String) else min(size & -size, 8) or 1

@@ -134,13 +134,11 @@ class UserTypes:
                 continue
             if not each.name.isidentifier():
                 continue
-            unit = 8 * inner.size
             made = self.kernel_type(inner)
             if not each.bit_size:
                 yield each.name, Member(each.bit_offset // 8, made)
-            elif unit and each.bit_offset // unit == (each.bit_offset + each.bit_size - 1) // unit:
-                start = each.bit_offset // unit * inner.size
-                yield each.name, Member(start, made, each.bit_offset % unit, each.bit_size)
+            else:
+                yield each.name, Member(each.bit_offset // 8, made, each.bit_offset % 8, each.bit_size)
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
