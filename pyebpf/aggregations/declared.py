@@ -10,6 +10,7 @@ removes what was added.
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pyebpf.aggregations.entity import Aggregation
@@ -68,20 +69,23 @@ class SingleAggregation(_Bound[R]):
 
     def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
         self._previous = (0,) * len(self.type.codes)
+        self._one_reader = RLock()
 
     def snapshot(self) -> R:
         """Everything added so far. Raises NotLoaded outside `with`."""
         return self.type.result(self._only(), {})
 
     def _interval(self) -> R:
-        now = self._only()
-        before, self._previous = self._previous, now
+        with self._one_reader:
+            now = self._only()
+            before, self._previous = self._previous, now
         return self.type.result_of_difference(self.type.difference(now, before), {})
 
     def clear(self) -> None:
         """Remove all that was added. What programs add meanwhile may be lost: `interval()` loses nothing."""
-        self._set_to_nothing()
-        self._previous = (0,) * len(self.type.codes)
+        with self._one_reader:
+            self._set_to_nothing()
+            self._previous = (0,) * len(self.type.codes)
 
 
 class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
@@ -107,12 +111,14 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
 
     def _begin(self, store: MapStore) -> None:  # noqa: ARG002 - the interface's
         self._previous: dict[bytes, Cells] = {}
+        self._one_reader = RLock()
 
     def clear(self) -> None:
         """Remove all keys. What programs add meanwhile may be lost: `interval()` loses nothing."""
-        self._previous = {}
-        for _ in self.store.lookup_and_delete_batches():
-            pass
+        with self._one_reader:
+            self._previous = {}
+            for _ in self.store.lookup_and_delete_batches():
+                pass
 
     def _labels(self, key: object) -> dict[str, object]:
         if self._fields is not None:
@@ -145,8 +151,9 @@ class KeyedAggregation(_Bound[R], ReadMapping[K, R], Generic[K, R]):
         return False
 
     def _interval(self) -> dict[K, R]:
-        now = self._added()
-        before, self._previous = self._previous, now
+        with self._one_reader:
+            now = self._added()
+            before, self._previous = self._previous, now
         kind, answer = self.type, {}
         for raw, cells in now.items():
             earlier = before.get(raw)

@@ -71,9 +71,10 @@ class Single(Gathered):
             self._set(1)
 
     def _set(self, present: int) -> None:
-        self._previous = {}
         cells = bytes(8 * len(self.type.codes)) + present.to_bytes(8, "little")
-        self.store.update_elem(_KEY, cells * self.store.processors)
+        with self._one_reader:
+            self._previous = {}
+            self.store.update_elem(_KEY, cells * self.store.processors)
 
 
 def gathered(

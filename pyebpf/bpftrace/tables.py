@@ -130,9 +130,10 @@ class Table(Shown, KeyedMap[Any, Any]):
 
     def zero(self) -> None:
         """Set all values to nothing."""
-        self._previous = {}
-        for key, value in list(self.raw_items()):
-            self.store.update_elem(key, bytes(len(value)))
+        with self._one_reader:
+            self._previous = {}
+            for key, value in list(self.raw_items()):
+                self.store.update_elem(key, bytes(len(value)))
 
 
 class Gathered(Shown, KeyedAggregation[Any, Any]):
@@ -191,9 +192,10 @@ class Gathered(Shown, KeyedAggregation[Any, Any]):
 
     def zero(self) -> None:
         """Set all entries to nothing."""
-        self._previous = {}
-        for key, value in list(each_entry(self.store.lookup_batches())):
-            self.store.update_elem(key, bytes(len(value)))
+        with self._one_reader:
+            self._previous = {}
+            for key, value in list(each_entry(self.store.lookup_batches())):
+                self.store.update_elem(key, bytes(len(value)))
 
     def _order(self) -> Callable[[tuple[Any, Any]], Any]:
         rank: Callable[[Any], Any] = {

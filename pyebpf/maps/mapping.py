@@ -7,6 +7,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import islice
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pyebpf.collector import collector_paused
@@ -114,6 +115,7 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
             self._decode_slots = slot_decoder(value) if self._per_cpu else decoder(value)
             self._sums = self._per_cpu and isinstance(value, IntType)
         self._previous: dict[Any, Any] = {}
+        self._one_reader = RLock()
         # Keys that popitem() tries next, the last first, and where more of them come from.
         self._spare: list[bytes] = []
         self._more: Iterator[Batch] = iter(())
@@ -359,9 +361,9 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def drain(self) -> dict[K, V]:
         """Take all entries out and return them; over successive calls each is returned exactly once."""
         self._check_removable("use clear()")
-        self._previous = {}
         result: dict[K, V] = {}
-        with collector_paused():
+        with self._one_reader, collector_paused():
+            self._previous = {}
             for keys, values, _ in self.store.lookup_and_delete_batches():
                 result.update(zip(self._decode_keys(keys), self._decode_values(values), strict=True))
         return result
@@ -369,14 +371,15 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
     def clear(self) -> None:
         """Remove all entries; set those of an array to zero."""
         store = self.store
-        self._previous = {}
-        if store.spec.traits.is_array:
-            count = store.max_entries
-            zeros = bytes(slot_size(store.value_type.size) if self._per_cpu else store.value_type.size)
-            store.update_batch(encode_all(U32, range(count)), zeros * (store.processors * count), count)
-            return
-        for _ in store.lookup_and_delete_batches():
-            pass
+        with self._one_reader:
+            self._previous = {}
+            if store.spec.traits.is_array:
+                count = store.max_entries
+                zeros = bytes(slot_size(store.value_type.size) if self._per_cpu else store.value_type.size)
+                store.update_batch(encode_all(U32, range(count)), zeros * (store.processors * count), count)
+                return
+            for _ in store.lookup_and_delete_batches():
+                pass
 
     def interval(self) -> dict[K, V]:
         """Return the gain of integers, or records of them, since the last call (the first: since the map was loaded).
@@ -386,8 +389,9 @@ class StoredMapping(ReadMapping[K, V], MutableMapping[K, V], Generic[K, V]):
         """
         kind = self.store.value_type
         check_counters(self.store.spec.name, kind)
-        now = self.snapshot()
-        before, self._previous = self._previous, now
+        with self._one_reader:
+            now = self.snapshot()
+            before, self._previous = self._previous, now
         return gained(kind, now, before, slots=self._per_cpu and not self._sums)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import threading
 import time
 
 import pytest
@@ -111,6 +112,30 @@ def test_an_interval_begins_with_what_was_removed():
                     getattr(script[name], way)()
         with pytest.raises(InvalidValue, match="@m has no max of an interval"):
             script["@m"].interval()
+
+
+def test_threads_share_the_intervals():
+    """Each event is in one of them, whichever thread reads it: of counts and histograms, and of maps of numbers."""
+    text = f"{EVENT} /pid == {os.getpid()}/ {{ @ = count(); @k[args.pid] = count(); @h = hist(5); @n[args.pid]++; }}"
+    names, found, done = ("@", "@k", "@h", "@n"), [], threading.Event()
+
+    def read(script):
+        while not done.is_set():
+            found.extend((name, list(script[name].interval().values())) for name in names)
+
+    with Script(text) as script:
+        readers = [threading.Thread(target=read, args=(script,)) for _ in range(3)]
+        for each in readers:
+            each.start()
+        for _ in range(3000):
+            os.getpgid(0)
+        done.set()
+        for each in readers:
+            each.join()
+        found.extend((name, list(script[name].interval().values())) for name in names)
+    for name in names:
+        gained = [each for of, values in found if of == name for each in values]
+        assert sum(getattr(each, "total", each) for each in gained) == 3000, name
 
 
 def test_an_interval_after_the_script_removed_its_counts():
