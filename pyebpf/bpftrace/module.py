@@ -174,6 +174,7 @@ class ScriptModule:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
         self.remarks = self._leave_out(target)
+        self.script.concerns.clear()
         self._check_places(target)
         if self._others is None:
             self._others = tuple(module.maps)
@@ -192,7 +193,10 @@ class ScriptModule:
                     self.remarks.append(source.warning(f"Unused map: @{each.map.name}", _whole(source, each)))
                 for name, read in maps.assumed.items():
                     self.remarks.append(source.warning(f"@{name} is never assigned: it is 0", read))
-                for word, asked in self.script.concerns.items():
+                concerns: dict[str, Node] = {}
+                for found in self.script.concerns.values():
+                    concerns = found | concerns
+                for word, asked in concerns.items():
                     self.remarks.append(source.warning(word, asked))
                 for node, name, size in maps.large(lambda: target.possible_cpus):
                     what = f"{name} takes {size} MiB of the kernel's memory from the start: give it fewer entries"

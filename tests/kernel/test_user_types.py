@@ -17,6 +17,7 @@ from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
 from pyebpf.symbols.files import ElfFile
 from tests.support.command import pyebpf, running
+from tests.support.debugged import compiled, printed_by
 from tests.support.needs import needs
 
 if TYPE_CHECKING:
@@ -101,27 +102,9 @@ def any_function(chance, number, path):
     return Function(text, f"f{number}({', '.join(values)});", script, f"f{number}: {' '.join(printed)}")
 
 
-def compiled(path: Path, text: str, *options: str) -> Path:
-    """A program in C with debugging information."""
-    needs("command:gcc")
-    path.with_suffix(".c").write_text(text)
-    subprocess.run(["gcc", "-g", "-w", *options, "-o", path, path.with_suffix(".c")], check=True)
-    return path
-
-
 def symbols_of(path: Path) -> dict[str, int]:
     """The functions of a file with their addresses."""
     return {symbol.name: symbol.value for symbol in ElfFile(str(path)).symbols() if symbol.is_function}
-
-
-def printed_by(script: str, program: Path) -> str:
-    """What a script prints while a program runs."""
-    ran: list[int] = []
-    return "".join(
-        Script(script).output(
-            lambda: bool(ran), attached=lambda _: ran.append(subprocess.run([program], check=True).returncode)
-        )
-    ).strip("\n")
 
 
 @pytest.mark.parametrize("optimization", ["-O0", "-O2"])
@@ -496,33 +479,3 @@ def test_an_array_of_char_has_all_its_bytes(tmp_path: Path) -> None:
     assert dict(zip(ANSWERS, found, strict=True)) == ANSWERS
     with pytest.raises(CompileError, match="index 6 lies outside the array of 6"):
         printed_by(f"uprobe:{path}:take {{ print(args.x->plain[6]); }}", path)
-
-
-BITS = """
-enum color { RED, GREEN, BLUE };
-struct bits { _Bool a:1, b:1; unsigned c:3; _Bool d:1; enum color e:2; signed char f:1; int v; };
-struct wide { long a:39; char b:6; unsigned long c:62; int d:28; } __attribute__((packed));
-__attribute__((noinline)) int take(struct bits *x, struct wide *y) {
-    asm volatile("" ::: "memory");
-    return x->v + y->d;
-}
-int main(void) {
-    for (int i = 0; i < 2; i++) {
-        struct bits x = {i, !i, 5, i, BLUE - i, -i, i};
-        struct wide y = {-i, i - 4, 0x2aaaaaaaaaaaaaaa + i, i - 99};
-        take(&x, &y);
-    }
-}
-"""
-
-
-def test_bit_fields_have_their_bits_alone(tmp_path: Path) -> None:
-    """Each bool, names of an enum, and what lies in two units, or nine bytes, of a packed struct."""
-    path = compiled(tmp_path / "program", BITS, "-O1")
-    members = "(args.x->a, args.x->b, args.x->d, args.x->e, args.x->f)"
-    assert printed_by(f"uprobe:{path}:take {{ print({members}); print(*args.y); }}", path).splitlines() == [
-        "(false, true, false, BLUE, 0)",
-        f"{{ .a = 0, .b = -4, .c = {0x2AAAAAAAAAAAAAAA}, .d = -99 }}",
-        "(true, false, true, GREEN, -1)",
-        f"{{ .a = -1, .b = -3, .c = {0x2AAAAAAAAAAAAAAB}, .d = -98 }}",
-    ]

@@ -142,3 +142,47 @@ def test_large_maps_are_told(text: str, mebibytes: int | None) -> None:
     message = f"@a takes {mebibytes} MiB of the kernel's memory from the start: give it fewer entries"
     found = remarks(text)
     assert (found == []) if mebibytes is None else (message in found[0])
+
+
+@pytest.mark.parametrize(
+    ("body", "marked", "compared"),
+    [
+        ("if (nsecs < 0) { }", "nsecs < 0", "< 0"),
+        ("print(0 > (uint32)tid);", "0 > (uint32)tid", "< 0"),
+        ("$x = (uint64)tid; print($x >= 0);", "$x >= 0", ">= 0"),
+        ("print(-1 == (uint32)tid);", "-1 == (uint32)tid", "== -1"),
+    ],
+)
+def test_an_unsigned_number_is_never_below_zero(body: str, marked: str, compared: str) -> None:
+    """What compares one so is told, since what C returns as an int is such a number."""
+    (found,) = remarks(f"BEGIN {{ {body} }}")
+    word = f"an unsigned number is never below 0, and this is compared by {compared}: cast it"
+    assert f"WARNING: {word}" in found
+    assert found.splitlines()[-1].count("~") == len(marked)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "$a = nsecs; print(nsecs - $a < 0);",
+        "print((int32)tid < 0); print(tid > 0); print((uint64)5 < 0); print(nsecs == 0);",
+        "$n = 5; $n = nsecs; @n = nsecs; @n++; @d = nsecs - @n; $d = nsecs; $d += 1;",
+    ],
+)
+def test_signs_that_fit_are_not_told(body: str) -> None:
+    """Differences are signed, and casts tell what is meant."""
+    assert remarks(f"BEGIN {{ {body} print((@n, @d)); }}" if "@n" in body else f"BEGIN {{ {body} }}") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("$n = nsecs; if (cpu > 5) { $n--; } print($n);", "$n"),
+        ("@n = nsecs; @n -= 1;", "@n"),
+        ("$n = (uint64)18446744073709551610; $n--; print($n);", "$n"),
+    ],
+)
+def test_a_variable_that_something_else_makes_signed_is_told(body: str, name: str) -> None:
+    """Its type is that of all that is assigned to it, in whatever order."""
+    (found,) = remarks(f"BEGIN {{ {body} }}")
+    assert f"this is unsigned, and {name} is signed, as something else that is assigned to it is: numbers" in found

@@ -66,6 +66,8 @@ class Scope:
         self.untyped: set[str] = set()
         #: Whether exit() is called.
         self.exits = False
+        #: Warnings, each with the first place that it is about.
+        self.concerns: dict[str, Node] = {}
         #: Whether what is built is only asked about, in code that nothing comes to.
         self.asking = script.asks_everywhere
         #: The first place where a variable is read that nothing has been assigned to.
@@ -122,6 +124,7 @@ class ProbeBody(Body):
 
         p.keeps_byte_order = True
         scope = Scope(p, self.script, self.point)
+        self.script.concerns[self] = scope.concerns
         scope.storage.begin()
         if not self._is_reckoned:
             check_growth(scope, self.probe)

@@ -268,7 +268,7 @@ def _check_side(s: Scope, attach: Tracepoint, name: str, node: ast.Node) -> None
 
 def _all_arguments(s: Scope, node: ast.Identifier) -> Value:
     """`args`: all of them, as a record."""
-    from pyebpf.bpftrace.translate.expressions import kept
+    from pyebpf.bpftrace.translate.members import kept
 
     p, attach = s.p, s.p.attach
     if isinstance(attach, Tracepoint):
@@ -346,7 +346,7 @@ def _ncpus(s: Scope, node: ast.Identifier) -> Value:  # noqa: ARG001 - one signa
 
 def _cpid(s: Scope, node: ast.Identifier) -> Value:
     if s.script.child is None:
-        s.script.concerns.setdefault("cpid is 0: no command runs with the script, give one by -c", node)
+        s.concerns.setdefault("cpid is 0: no command runs with the script, give one by -c", node)
     return constant(s.p, s.script.child or 0)
 
 

@@ -17,6 +17,7 @@ from pyebpf.bpftrace.translate import (
     maps,
     members,
     names,
+    signs,
     type_names,
 )
 from pyebpf.bpftrace.translate.folding import check_relation, folded
@@ -28,7 +29,6 @@ from pyebpf.bpftrace.translate.values import (
     Integer,
     Reference,
     Row,
-    Special,
     Text,
     Unknown,
     constant,
@@ -38,14 +38,13 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, UnkeptStruct, described
+from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, described
 from pyebpf.builder.ssa.conditions import Always, Test, negate
-from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
-from pyebpf.types import INTEGERS, U64, CharFactory, IntType
+from pyebpf.types import INTEGERS, CharFactory, IntType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -208,6 +207,8 @@ def _binary(s: Scope, node: ast.Binary) -> Value:
     if isinstance(node.left, ast.PositionalParameter) and isinstance(left, Text) and node.operator == "+":
         names.check_parameter(s, node.left)
         return literal_text(known_text(s, node.left).encode("utf-8", "surrogateescape")[known_number(s, node.right) :])
+    if node.operator in arithmetic.RELATIONS:
+        signs.check_compared(s, node.operator, left, right, node)
     return combined(s, node.operator, left, right, node)
 
 
@@ -228,7 +229,7 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         if one_row is not None and other_row is not None:
             return arrays.compare(s, operator, one_row, other_row, node)
     if isinstance(left, Embedded) or isinstance(right, Embedded):
-        left, right = kept(s, left, node), kept(s, right, node)
+        left, right = members.kept(s, left, node), members.kept(s, right, node)
     if isinstance(left, Group) and isinstance(right, Group) and operator in ("==", "!="):
         return groups.compare(s, operator, left, right, node)
     if operator in ("==", "!=") and buffers.are_buffers(left, right):
@@ -323,7 +324,7 @@ def _note(s: Scope, name: str, value: Value | None, node: ast.Node) -> bool:
 
 def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     """Give a variable a value, and its type a place."""
-    value = kept(s, value, node, large=True)
+    value = members.kept(s, value, node, large=True)
     if is_unknown(value):
         return
     declared = s.declared.get(name)
@@ -338,28 +339,9 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
         held = described(s.variables.types[name])
         raise s.error(f"this holds {held} elsewhere, and {described(value.type)} here", node)
     known = s.storage.type_of(name)
+    signs.check_kept(s, value, known, f"${name.partition('.')[0]}", node)
     if known is not None and joined(known, value.type) == known:
         s.storage.write(name, value)
-
-
-def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
-    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
-    if isinstance(value, Embedded | Elements):
-        row = members.row_of(s, value, node)
-        if row is not None:
-            return row
-        if large and isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
-            place = UnkeptStruct(arrays.c_type(value.entity), value.entity.space)
-            return Special(place, Int(value.address(s.p), U64))
-        if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
-            copy = members.copied(s, value, node)
-            if copy is None and not large:
-                what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
-                raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
-            place = UnkeptStruct(value.entity.type, value.entity.space)
-            return copy or Special(place, Int(value.address(s.p), U64))
-        raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
-    return value
 
 
 def _increment(s: Scope, node: ast.Increment) -> Value | None:

@@ -17,7 +17,6 @@ from pyebpf.bpftrace.translate.checks import CHECKS
 from pyebpf.bpftrace.translate.expressions import (
     as_integer,
     evaluate,
-    kept,
     known_format,
     known_number,
     known_text,
@@ -25,6 +24,7 @@ from pyebpf.bpftrace.translate.expressions import (
 )
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
+from pyebpf.bpftrace.translate.members import kept
 from pyebpf.bpftrace.translate.names import DTRACE
 from pyebpf.bpftrace.translate.searches import SEARCHES, differ, length
 from pyebpf.bpftrace.translate.stacks import stack_length

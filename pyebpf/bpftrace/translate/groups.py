@@ -29,7 +29,8 @@ def record_of(s: Scope, node: ast.Record) -> Value:
 
 
 def _group(s: Scope, node: ast.Node, elements: Sequence[ast.Expression], names: Sequence[str] = ()) -> Group:
-    from pyebpf.bpftrace.translate.expressions import evaluate, kept
+    from pyebpf.bpftrace.translate.expressions import evaluate
+    from pyebpf.bpftrace.translate.members import kept
 
     found = Group([kept(s, evaluate(s, each), each) for each in elements], names)
     if found.size > MAX_VALUES:

@@ -8,7 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.aggregates import Extreme
 from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.tables import NO_KEY, Gathered, Table
-from pyebpf.bpftrace.translate import arithmetic
+from pyebpf.bpftrace.translate import arithmetic, signs
 from pyebpf.bpftrace.translate.buffers import fitted
 from pyebpf.bpftrace.translate.values import (
     Condition,
@@ -54,7 +54,8 @@ def map_of(node: Target) -> ast.Map:
 
 def key_of(s: Scope, node: Target) -> Value | None:
     """The key's value, whose type is noted; None of a map without keys."""
-    from pyebpf.bpftrace.translate.expressions import evaluate, kept
+    from pyebpf.bpftrace.translate.expressions import evaluate
+    from pyebpf.bpftrace.translate.members import kept
 
     if isinstance(node, ast.Map):
         s.script.maps.note_key(node, None)
@@ -188,7 +189,7 @@ def has_entry(s: Scope, node: Target) -> Test | None:
 
 def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
     """`@map[key] = value`."""
-    from pyebpf.bpftrace.translate.expressions import kept
+    from pyebpf.bpftrace.translate.members import kept
 
     key = key_of(s, node)
     value = kept(s, value, where)
@@ -197,6 +198,7 @@ def assign(s: Scope, node: Target, value: Value, where: ast.Node) -> None:
     s.script.maps.note_value(map_of(node), value.type)
     table = s.script.maps.table(map_of(node))
     if isinstance(table, Table) and not _is_unknown_key(key):
+        signs.check_kept(s, value, table.value_type, table.name, where)
         table.set_item(s.p, operand_of(s, key, table.key_type), fitted(s.p, value, table.value_type).operand(s.p))
 
 

@@ -14,6 +14,7 @@ from pyebpf.bpftrace.translate.enums import of_kernel
 from pyebpf.bpftrace.translate.type_names import MAX_BYTES
 from pyebpf.bpftrace.translate.values import (
     Condition,
+    Elements,
     Embedded,
     Group,
     Integer,
@@ -24,7 +25,7 @@ from pyebpf.bpftrace.translate.values import (
     constant,
     target_of,
 )
-from pyebpf.bpftrace.value_types import Record, Unread
+from pyebpf.bpftrace.value_types import Record, UnkeptStruct, Unread
 from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.kernel_objects import KernelArray, integer_type, value_at
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_value
@@ -136,10 +137,28 @@ def enum_number(s: Scope, number: Number, type_: KernelType) -> Number:
     return replace(number, enum=type_.name) if names is None else replace(number, names=names)
 
 
+def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
+    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
+    if isinstance(value, Embedded | Elements):
+        row = row_of(s, value, node)
+        if row is not None:
+            return row
+        if large and isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
+            place = UnkeptStruct(arrays.c_type(value.entity), value.entity.space)
+            return Special(place, Int(value.address(s.p), U64))
+        if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
+            copy = copied(s, value, node)
+            if copy is None and not large:
+                what, why = value.entity.describe(), why_not_copied(s, value.entity.type)
+                raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
+            place = UnkeptStruct(value.entity.type, value.entity.space)
+            return copy or Special(place, Int(value.address(s.p), U64))
+        raise s.error("an array of structs or of texts is not kept: write an element, value[0], or buf(value)", node)
+    return value
+
+
 def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
     """A struct as a record of its members; None for one that is held by its address."""
-    from pyebpf.bpftrace.translate.expressions import kept
-
     if isinstance(value.entity, KernelArray):
         return None
     type_ = value.entity.type

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyebpf.bpftrace.ast import AttachPoint, Function, MapDeclaration, Node, Program
     from pyebpf.bpftrace.translate.user_types import UserTypes
+    from pyebpf.module.body import Body
     from pyebpf.target import Target
 
 
@@ -68,8 +69,8 @@ class Script:
         self.unreachable: dict[int, Node] = {}
         #: Sums and the like of numbers, by the nodes' identities, with what they come to.
         self.folded: dict[int, tuple[Node, int | None]] = {}
-        #: Warnings, each with the first place that it is about.
-        self.concerns: dict[str, Node] = {}
+        #: Warnings of each probe's last build, with the first place that each is about.
+        self.concerns: dict[Body, dict[str, Node]] = {}
         #: Whether they are built, for the types in them; the result is thrown away.
         self.asks_everywhere = False
         self._names: dict[int, int] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.expressions import evaluate, kept, known_number
+from pyebpf.bpftrace.translate.expressions import evaluate, known_number
+from pyebpf.bpftrace.translate.members import kept
 from pyebpf.bpftrace.translate.values import Embedded, Integer, Reference, Row, Text, Unknown, constant, literal_text
 from pyebpf.bpftrace.value_types import natural
 from pyebpf.builder.loops import ITERATORS, range_loop

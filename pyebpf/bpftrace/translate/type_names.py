@@ -36,7 +36,8 @@ def _asking(s: Scope) -> Iterator[None]:
 
 def asked(s: Scope, node: ast.Expression) -> Value:
     """The value of an expression that is only asked about: it is built where nothing comes to."""
-    from pyebpf.bpftrace.translate.expressions import evaluate, kept
+    from pyebpf.bpftrace.translate.expressions import evaluate
+    from pyebpf.bpftrace.translate.members import kept
 
     with _asking(s):
         return kept(s, evaluate(s, node), node, large=True)

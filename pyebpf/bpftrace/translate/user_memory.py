@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyebpf.attach import registers
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.attach.usdt import Usdt
-from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, kept, known_number, known_text
+from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_number, known_text
+from pyebpf.bpftrace.translate.members import kept
 from pyebpf.bpftrace.translate.searches import in_memory
 from pyebpf.bpftrace.translate.values import Condition, Reference, Unknown
 from pyebpf.bpftrace.value_types import natural
