@@ -339,7 +339,8 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
         held = described(s.variables.types[name])
         raise s.error(f"this holds {held} elsewhere, and {described(value.type)} here", node)
     known = s.storage.type_of(name)
-    signs.check_kept(s, value, known, f"${name.partition('.')[0]}", node)
+    if name[0] not in "?.":  # those of the script
+        signs.check_kept(s, value, known, f"${name.partition('.')[0]}", node)
     if known is not None and joined(known, value.type) == known:
         s.storage.write(name, value)
 
