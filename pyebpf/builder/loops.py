@@ -5,8 +5,9 @@ constant, whatever it has forgotten of the numbers by then: so a loop whose ends
 its iterations, up to the most that there can be. Many of them cost verification time, and states run out; above
 `MANY_ITERATIONS` an *open-coded iterator* (since Linux commit 6018e1f407cc "bpf: implement numbers iterator" (in v6.4))
 is taken where the kernel has one: the verifier walks its body until nothing new is learnt, each iteration costs a call,
-and a program must be GPL. bpf_loop would need the body as a function of its own and every variable in memory, which
-only loops over maps pay for (`pyebpf.maps.for_each`).
+and a program must be GPL. So it is where the body has a loop that the verifier does not see end: there it forgets the
+numbers of the loops around, and would see none of these end. bpf_loop would need the body as a function of its own and
+every variable in memory, which only loops over maps pay for (`pyebpf.maps.for_each`).
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ def range_loop(
         p.fail("the step of range() must not be zero")
     first, last = to_int(p, start), to_int(p, stop)
     iterations = _max_iterations(p, first, last, step)
-    iterate = (iterations is None or iterations > MANY_ITERATIONS) and p.target.has(ITERATORS)
+    loop_number, p.range_loops = p.range_loops, p.range_loops + 1
+    is_followed = iterations is not None and iterations <= MANY_ITERATIONS and loop_number not in p.known.around
+    iterate = not is_followed and p.target.has(ITERATORS)
     limit = MAX_ITERATIONS if iterate else MAX_BOUNDED
     if iterations is None or iterations > limit:
         found = "" if iterations is None else f" (here up to {iterations} iterations)"
@@ -108,7 +111,7 @@ def range_loop(
             "write range(min(n, 64)), or test n first"
         )
     numbers = _Range(start, stop, step, first, last, iterations)
-    with (_iterated if iterate else _bounded)(p, numbers, carried) as (loop, index):
+    with p.within(loop_number), (_iterated if iterate else _bounded)(p, numbers, carried) as (loop, index):
         (low, high), (least, most) = p.b.bounds(first.value), p.b.bounds(last.value)
         if step > 0:
             p.b.assume_bounds(index, low, max(most - 1, low))
@@ -157,6 +160,7 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
     counted as dropped, and the loop left. `carried` are the variables that the body assigns.
     """
     b = p.b
+    p.found.around |= {*p.open_loops}
     carried = list(b.environment.values if carried is None else carried)
     _forget(p, carried)
     with b.loop(carried) as loop:

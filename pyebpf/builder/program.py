@@ -72,6 +72,8 @@ class WholeProgram:
     packet_moves: bool = False
     #: Functions with slots for scratch memory, each behind the name of the one whose claim it runs within.
     large: frozenset[tuple[str, str]] = frozenset()
+    #: Loops over ranges, by their numbers in the program, that have one in them that the verifier does not see end.
+    around: frozenset[int] = frozenset()
 
     def __or__(self, other: WholeProgram) -> WholeProgram:
         return WholeProgram(
@@ -79,6 +81,7 @@ class WholeProgram:
             self.properties or other.properties,
             self.packet_moves or other.packet_moves,
             self.large | other.large,
+            self.around | other.around,
         )
 
 
@@ -130,6 +133,9 @@ class ProgramBuilder:
         self.kept: set[type[Type]] = set()
         #: Memory for large records, of a program whose stack has no room for them.
         self.scratch: ScratchMemory | None = None
+        #: How many loops over ranges there are so far, and those of them that are being built, by their numbers.
+        self.range_loops = 0
+        self.open_loops: list[int] = []
         self._analyses = {} if analyses is None else analyses
         #: The annotation and the position of each parameter that the program declares.
         self.declared: dict[str, tuple[object, int]] = {}
@@ -291,6 +297,13 @@ class ProgramBuilder:
             yield
         self.finished.append(b.finish())
         self.b, outer.where = outer, where
+
+    @contextmanager
+    def within(self, loop_number: int) -> Iterator[None]:
+        """Build the body, that of a loop over a range."""
+        self.open_loops.append(loop_number)
+        yield
+        self.open_loops.pop()
 
     @contextmanager
     def at(self, where: Location | None) -> Iterator[None]:

@@ -8,6 +8,7 @@ from pyebpf import BPF, CompileError, u32, u64
 from pyebpf.builder.loops import CUT_OFF
 from pyebpf.features import Features
 from pyebpf.runtime.host import kernel_btf
+from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import NO_PROCESS, getpgid
 
@@ -106,3 +107,13 @@ def test_a_loop_that_waits_for_memory(has_may_goto):
         getpgid(*range(1))
         assert ends[0] == 1009 * 7
         assert bpf.dropped == {}
+
+
+def test_a_loop_around_one_that_nothing_bounds():
+    """Its number is not forgotten with those of the one inside, which the verifier would never see end."""
+    text = (
+        "for ($i : 1..3) { $u = (uint64)$i; $n = (uint8)0; while ($n < 3) { $n++; if ($u != 7) { "
+        'printf("%d %d %d\\n", $u - 5, $n, ((bool)$u ? 3 : (uint32)200)); } } }'
+    )
+    shown = "".join(Script(f"BEGIN {{ {text} exit(); }}").output())
+    assert shown.split("\n")[:6] == [f"{i - 5} {n} 3" for i in (1, 2) for n in (1, 2, 3)]
