@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.bpftrace.histograms import divided
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.series import series_json
-from pyebpf.bpftrace.tables import quotient
+from pyebpf.bpftrace.tables import in_parts, quotient
 from pyebpf.bpftrace.value_types import (
     Address,
     Aggregate,
@@ -123,7 +123,7 @@ def _histogram(histogram: Histogram, divisor: int) -> str:
 def _entry(type_: ValueType, value: Any, names: Names, divisor: int) -> str:
     """The value of an entry of a map."""
     if not isinstance(type_, Aggregate):
-        return plain(type_, quotient(value, divisor) if isinstance(type_, Number) else value, names)
+        return plain(type_, in_parts(type_, value, divisor), names)
     if type_.kind in ("hist", "lhist"):
         return _histogram(value, divisor)
     if type_.kind == "tseries":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyebpf.aggregations.declared import KeyedAggregation
 from pyebpf.bpftrace.aggregates import aggregate
 from pyebpf.bpftrace.histograms import linear_lines, log2_lines
-from pyebpf.bpftrace.value_types import Aggregate, Number, Tuple
+from pyebpf.bpftrace.value_types import Aggregate, Array, Number, Record, Tuple
 from pyebpf.builder.values.map_pointers import MapPointer
 from pyebpf.dataclass import replace
 from pyebpf.errors import InvalidValue
@@ -90,9 +90,21 @@ class Shown:
         return f"[{self.key_type.text(key, names)}]"
 
     def _lines(self, name: str, value: Any, names: Names, divisor: int) -> Iterator[str]:
-        if isinstance(self.value_type, Number):
-            value = quotient(value, divisor)
-        yield f"{name}: {self.value_type.text(value, names)}"
+        yield f"{name}: {self.value_type.text(in_parts(self.value_type, value, divisor), names)}"
+
+
+def in_parts(type_: ValueType, value: Any, divisor: int) -> Any:
+    """A value with its numbers divided, those of tuples, records and arrays, too."""
+    if divisor == 1:
+        return value
+    match type_:
+        case Number():
+            return quotient(value, divisor)
+        case Tuple(parts) | Record(_, parts):
+            return tuple([in_parts(part, each, divisor) for part, each in zip(parts, value, strict=True)])
+        case Array(element):
+            return [in_parts(element, each, divisor) for each in value]
+    return value
 
 
 def quotient(value: int, divisor: int) -> int:

@@ -358,3 +358,12 @@ def test_an_entry_of_what_no_probe_reads_is_printed_by_user_space() -> None:
     assert printed("BEGIN { @[1] = hist(5); print(@[2]); delete(@[1]); }") == ""
     older = FakeTarget(missing=frozenset({"helper:map_lookup_percpu_elem@raw_tracepoint"}))
     assert printed("BEGIN { @[1] = count(); print(@[1]); print(@[2]); delete(@[1]); }", target=older) == "0\n0\n"
+
+
+def test_numbers_in_values_are_divided() -> None:
+    """Those of tuples, records and arrays, towards 0; booleans and texts are as they are."""
+    text = (
+        'BEGIN { @t[1] = (10, "a", (7, -7)); @r = (x = 9, y = true); @a[1] = (int32[2])(uint64)30064771077; '
+        "print(@t, 0, 2); print(@r, 1, 2); print(@a, 1, 2); clear(@t); clear(@r); clear(@a); }"
+    )
+    assert printed(text) == "@t[1]: (5, a, (3, -3))\n@r: { .x = 4, .y = true }\n@a[1]: [2,3]\n"
