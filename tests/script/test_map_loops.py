@@ -87,3 +87,18 @@ def test_a_loop_reads_the_entries_of_those_around_it() -> None:
         "clear(@e); clear(@x); }"
     )
     assert text == "((1, 5), (b, 1), 1)\n"
+
+
+def test_a_loop_is_handed_the_variables_that_it_uses() -> None:
+    """And no others, for which its state on the stack has no room; of functions in it and loops within it, too."""
+    made = " ".join([f"$v{n} = (uint64)pid * {n};" for n in range(36)])
+    shown = " ".join([f"@sum += $v{n};" for n in range(36)])
+    text = (
+        "fn add($x : uint64) : uint64 { $y = $x + 1; return $y; } "
+        f"BEGIN {{ @a[1] = 2; @a[3] = 4; @b[5] = 6; {made} $n = 0; $m = 0; $last = 0; "
+        "for ($kv : @a) { $n += $kv.1; if ($kv.0 == 3) { $last = add($n > 2 ? $v7 : $v9); } "
+        "for ($in : @b) { $m += $in.1 * $v1; } } "
+        f"{shown} print(($n, $m == 12 * pid, $last == 7 * pid + 1, @sum == 630 * pid)); "
+        "clear(@a); clear(@b); clear(@sum); }"
+    )
+    assert printed(text) == "(6, true, true, true)\n"

@@ -98,6 +98,15 @@ class Variables:
         self.growths = _Growths()
         #: Those whose address is taken.
         self.addressed: set[str] = set()
+        #: Those that each loop over a map uses, by the node's identity.
+        self.in_loops: dict[int, set[str]] = {}
+
+    def note_loop(self, node: Node, names: set[str]) -> None:
+        """Note which variables the body of a loop over a map uses: they are handed to it, and no others."""
+        known = self.in_loops.get(id(node))
+        if known is None or not names <= known:
+            self.in_loops[id(node)] = names | (known or set())
+            self.changed = True
 
     def note_address(self, name: str) -> None:
         """Note that a variable's address is taken."""

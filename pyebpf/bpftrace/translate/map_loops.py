@@ -33,10 +33,14 @@ def for_map(s: Scope, node: ast.For, over: ast.Map) -> None:
     if table.key_type is None:
         raise s.error(f"{table.name} has no keys to go over", over)
     assert not isinstance(table, SeriesTable)  # which no loop goes over
-    carried = s.storage.numbers()
+    carried = s.storage.numbers(s.variables.in_loops.get(id(node)))
     outer, name = s.bound.get(node.variable.name), node.variable.name
     pointer = table.pointer() if isinstance(table, Gathered) else table
-    with for_each_loop(s.p, MapEntries(pointer, "items"), carried, (), lambda _: (), changes=True) as (loop, element):
+    entries = MapEntries(pointer, "items")
+    with (
+        for_each_loop(s.p, entries, carried, (), lambda _: (), changes=True) as (loop, element),
+        s.storage.in_loop() as used,
+    ):
         assert isinstance(element, tuple)
         s.map_loops.append(loop)
         s.loops.append(loop.loop)
@@ -51,6 +55,7 @@ def for_map(s: Scope, node: ast.For, over: ast.Map) -> None:
         run_block(s, node.body)
         s.loops.pop()
         s.map_loops.pop()
+    s.variables.note_loop(node, used)
     if outer is None:
         del s.bound[name]
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.translate.buffers import fitted
@@ -25,6 +26,8 @@ from pyebpf.dataclass import dataclass
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyebpf.bpftrace.translate.inference import Variables
     from pyebpf.bpftrace.translate.values import Value
     from pyebpf.bpftrace.value_types import ValueType
@@ -60,6 +63,8 @@ class Storage:
         self._addressed = set(variables.addressed)
         self._numbers: dict[str, Variable] = {}
         self._slots: dict[str, ir.Slot] = {}
+        #: The names that the bodies of loops over maps use, of each loop that is being built.
+        self._in_loops: list[set[str]] = []
 
     def begin(self) -> None:
         """Make them."""
@@ -78,9 +83,22 @@ class Storage:
         slot = self._slots.get(name)
         return None if slot is None or name not in self._addressed else self._p.b.slot_address(slot)
 
-    def numbers(self) -> list[Variable]:
-        """The variables that have a value here."""
-        return [each for each in self._numbers.values() if self._p.b.read(each) is not None]
+    def numbers(self, names: set[str] | None) -> list[Variable]:
+        """The variables of these names, or all, that are numbers and have a value here."""
+        found = [each for name, each in self._numbers.items() if names is None or name in names]
+        return [each for each in found if self._p.b.read(each) is not None]
+
+    @contextmanager
+    def in_loop(self) -> Iterator[set[str]]:
+        """Build the body, that of a loop; gives the names of the variables that it uses, once it is built."""
+        names: set[str] = set()
+        self._in_loops.append(names)
+        yield names
+        self._in_loops.pop()
+
+    def _use(self, name: str) -> None:
+        for names in self._in_loops:
+            names.add(name)
 
     def type_of(self, name: str) -> ValueType | None:
         """The type of a variable; None if nothing was assigned to it."""
@@ -89,6 +107,7 @@ class Storage:
     def declare(self, name: str) -> None:
         """Make a variable nothing again."""
         p, type_ = self._p, self._types.get(name)
+        self._use(name)
         if name in self._numbers:
             p.b.write(self._numbers[name], p.b.const(0))
         elif type_ is not None:
@@ -109,6 +128,7 @@ class Storage:
     def read(self, name: str) -> Value:
         """The value of a variable now."""
         p, type_ = self._p, self._types[name]
+        self._use(name)
         if isinstance(type_, Number) and isinstance(noted := self._noted[name], Number):
             type_ = noted  # its sign may be another by now, and what is made of it has that
         if name in self._numbers:
@@ -127,6 +147,7 @@ class Storage:
     def write(self, name: str, value: Value) -> None:
         """Assign a value that the type holds; while types are still being found, others are dropped."""
         p, type_ = self._p, self._types.get(name)
+        self._use(name)
         if type_ is None:
             return
         value = fitted(p, value, type_)
