@@ -46,6 +46,11 @@ class ProgramFiles(UserFiles):
 
         return UserFunction(*find_parameters(open_binary(find_binary(binary, pid=pid)), functions, binary=binary))
 
+    def path(self, binary: str, pid: int) -> str:
+        from pyebpf.symbols.libraries import find_binary
+
+        return find_binary(binary, pid=pid)
+
     def has(self, attach: Uprobe) -> bool:
         from pyebpf.errors import NotFound
         from pyebpf.link.uprobes import locate

@@ -25,6 +25,10 @@ class UserFiles:
         """The parameters of functions of a file, and its types. Raises NotFound where nothing tells them."""
         raise NotFound(f"{binary}: no files are read here")
 
+    def path(self, binary: str, pid: int) -> str:  # noqa: ARG002 - as above
+        """The path of a program or library that a script names. Raises NotFound."""
+        return binary
+
     def has(self, attach: Uprobe) -> bool:  # noqa: ARG002 - as above
         """Whether a file and functions in it are there."""
         return True
