@@ -51,15 +51,10 @@ class ProgramFiles(UserFiles):
 
         return find_binary(binary, pid=pid)
 
-    def has(self, attach: Uprobe) -> bool:
-        from pyebpf.errors import NotFound
+    def check(self, attach: Uprobe) -> None:
         from pyebpf.link.uprobes import locate
 
-        try:
-            locate(attach)
-        except NotFound:
-            return False
-        return True
+        locate(attach)
 
     def matching(self, kind: str, pattern: str, name: str, pid: int) -> Sequence[str]:
         from fnmatch import fnmatchcase

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.kernel_functions import FunctionProgramContext, split, system_call
+from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
@@ -295,9 +296,10 @@ class ScriptModule:
     def _exists(self, probe: AnyProbe, target: Target) -> bool:
         """Whether there is an attach point, or one that a pattern is for, in the target or in a file."""
         attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
-        if isinstance(attach, Uprobe):
-            return self.script.files.has(attach)
         try:
+            if isinstance(attach, Uprobe):
+                self.script.files.check(attach)
+                return True
             contexts = [place.program_context() for place in attach.program_context().expand(target)]
         except NotFound:
             return False
@@ -329,7 +331,7 @@ class ScriptModule:
                 try:
                     _build(probe, target)
                 except CompileError as error:
-                    failed = failed or error
+                    failed = failed or self._at_fault(probe, target, error)
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
@@ -341,6 +343,18 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+    def _at_fault(self, probe: AnyProbe, target: Target, error: CompileError) -> CompileError:
+        """An error about what a probe does; one about its attach point if there is none such: that is the cause."""
+        attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
+        try:
+            if isinstance(attach, Uprobe):
+                self.script.files.check(attach)
+            elif isinstance(attach, Tracepoint) and not is_pattern(attach.target):
+                target.tracepoint_format(attach.category, attach.name)
+        except NotFound as missing:
+            return self.script.source.error(str(missing), _body(probe).point)
+        return error
 
     def _ask_everywhere(self, target: Target) -> None:
         """Note the types of what is assigned where nothing comes to, if a map has none else: as with bpftrace."""

@@ -207,6 +207,23 @@ def test_an_error_about_an_attach_point_has_its_place(place: str, message: str) 
     assert (text.strip(), carets.strip()) == (f"{place} {{ @ = 1; }}", "^" * len(place))
 
 
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ('tracepoint:sched:nosuchtp { printf("%d", args.pid); }', "tracepoint:sched:nosuchtp", "no tracepoint sched:"),
+        ("uprobe:./nope:f { @[args.v] = 1; }", "uprobe:./nope:f", "there is no file ./nope"),
+        ('uprobe:libc:mallc { @ = uaddr("x"); }', "uprobe:libc:mallc", "libc has no function mallc"),
+        ('END { print(kaddr("init_tsk")); }', 'print(kaddr("init_tsk"))', "the kernel has no variable init_tsk"),
+    ],
+)
+def test_an_error_marks_what_is_wrong(text: str, marked: str, message: str) -> None:
+    """The attach point that is missing, not what the probe asks of it; the name that the kernel has not."""
+    done = pyebpf("-e", f"interval:s:1 {{ exit(); }}\n{text}")
+    first, line, carets = done.stderr.splitlines()[-3:]
+    assert first.startswith(f"pyebpf -e: <script>:2: {message}")
+    assert line[carets.index("^") : len(carets)] == marked
+
+
 def test_a_pattern_of_too_many_places_says_how_scripts_allow_them() -> None:
     """They have no --max-probes; what is told is what helps."""
     done = pyebpf("-e", "config = { max_probes = 1 } rawtracepoint:sched_* { @ = 1; }", "--dry-run")

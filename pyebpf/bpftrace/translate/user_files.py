@@ -29,9 +29,8 @@ class UserFiles:
         """The path of a program or library that a script names. Raises NotFound."""
         return binary
 
-    def has(self, attach: Uprobe) -> bool:  # noqa: ARG002 - as above
-        """Whether a file and functions in it are there."""
-        return True
+    def check(self, attach: Uprobe) -> None:
+        """Raise NotFound unless a file and functions in it are there."""
 
     def matching(self, kind: str, pattern: str, name: str, pid: int) -> Sequence[str]:  # noqa: ARG002 - as above
         """The files whose path matches a pattern, and that have attach points of a `kind` and name, itself a pattern.
