@@ -140,12 +140,16 @@ class Script(BPF):
         self._begun = self._running  # whoever pinned it ran BEGIN
         return self
 
-    def try_attaching(self) -> None:
-        """Load and attach the script, and end at once: neither BEGIN nor END run. Raises what `with` does."""
+    def try_attaching(self, attached: Callable[[], object] = lambda: None) -> None:
+        """Load and attach the script, and end at once: neither BEGIN nor END run. Raises what `with` does.
+
+        `attached` is called in between.
+        """
         try:
             self.load()
             self._begun = self._running
             self.attach()
+            attached()
         finally:
             self.close()
 

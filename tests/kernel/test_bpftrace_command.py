@@ -207,6 +207,16 @@ def test_an_error_about_an_attach_point_has_its_place(place: str, message: str) 
     assert (text.strip(), carets.strip()) == (f"{place} {{ @ = 1; }}", "^" * len(place))
 
 
+def test_a_dry_run_lists_the_attachments() -> None:
+    """With -v; of a script that attaches nothing it says so."""
+    done = pyebpf("--dry-run", "-v", "-e", "BEGIN { exit(); } interval:s:5 { @ = 1; }")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("interval_s: perf event cpu-clock every 5000000000, by ")
+    assert pyebpf("--dry-run", "-e", "interval:s:5 { @ = 1; }").stderr == ""
+    done = pyebpf("--dry-run", "-v", "-e", "BEGIN { exit(); }")
+    assert done.stderr == "nothing is attached: BEGIN, END, self, bench and iter probes are run by pyebpf itself\n"
+
+
 @pytest.mark.parametrize(
     ("text", "marked", "message"),
     [
