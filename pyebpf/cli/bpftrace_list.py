@@ -239,6 +239,21 @@ def _named(word: str, *, of_files: bool = False) -> list[str]:
     return [name for name in listed if fnmatchcase(name, word)]
 
 
+def kinds() -> list[str]:
+    """The kinds that have something to list, each by all its names."""
+    return [name for kind, each in _PROVIDERS.items() if kind not in _UNLISTED for name in (kind, *each.aliases)]
+
+
+def of_kind(word: str, start: str) -> list[str]:
+    """The names of a kind that begin so, behind its colon."""
+    with Machine(-1) as machine:
+        return [
+            each.line.partition(":")[2]
+            for name in _named(word)
+            for each in _PROVIDERS[name].find(machine, name, "", f"{start}*")
+        ]
+
+
 def probes(machine: Machine, pattern: str) -> Iterator[Listed]:
     """The probes that a pattern is for."""
     word, colon, rest = pattern.partition(":")

@@ -62,13 +62,17 @@ def test_a_file_that_is_not_there_is_a_pattern(capsys: pytest.CaptureFixture[str
         ("s:cpu-clok", "nothing of the kind software matches 's:cpu-clok' (did you mean cpu-clock?)"),
         (
             "watchpoint:*",
-            "'watchpoint:*': there is nothing to list: watchpoint:ADDRESS:LENGTH:MODE { … } is at any address,"
-            " with 1, 2, 4 or 8 bytes, and w, rw or x",
+            (
+                "'watchpoint:*': there is nothing to list: watchpoint:ADDRESS:LENGTH:MODE { … } is at any address, with 1, "
+                "2, 4 or 8 bytes, and w, rw or x"
+            ),
         ),
         (
             "bench:*",
-            "'bench:*': there is nothing to list: bench:NAME { … } is a probe by any name, which --mode bench runs "
-            "and times",
+            (
+                "'bench:*': there is nothing to list: bench:NAME { … } is a probe by any name, which --mode bench runs "
+                "and times"
+            ),
         ),
         ("BEGIN", "'BEGIN': there is nothing to list: BEGIN { … } is what a script runs at its start"),
         ("end", "'end': there is nothing to list: END { … } is what a script runs at its end"),
