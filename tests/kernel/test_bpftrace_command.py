@@ -11,6 +11,7 @@ import pytest
 
 from pyebpf.cli.bpftrace_options import INSTEAD
 from pyebpf.errors import NotFound
+from pyebpf.kernel.mounts import cgroup2_mounts
 from pyebpf.script import Script
 from tests.support.command import pyebpf
 from tests.support.needs import lacks, needs
@@ -205,6 +206,17 @@ def test_an_error_about_an_attach_point_has_its_place(place: str, message: str) 
     first, text, carets = done.stderr.splitlines()[-3:]
     assert first.startswith(f"pyebpf -e: <script>:2: {message}")
     assert (text.strip(), carets.strip()) == (f"{place} {{ @ = 1; }}", "^" * len(place))
+
+
+def test_a_control_group_has_the_number_of_its_directory() -> None:
+    """One of cgroup2; a file in it has none, nor has a directory of another file system."""
+    needs("mount:cgroup2")
+    (mount, *_) = cgroup2_mounts()
+    done = pyebpf("-q", "-e", f'BEGIN {{ print(cgroupid("{mount}")); exit(); }}')
+    assert done.stdout.split() == [str(Path(mount).stat().st_ino)]
+    for path in (f"{mount}/cgroup.procs", "/proc"):
+        done = pyebpf("-q", "-e", f'BEGIN {{ print(cgroupid("{path}")); exit(); }}')
+        assert f"{path} is not the directory of a control group of cgroup2, which is mounted at {mount}" in done.stderr
 
 
 def test_a_dry_run_lists_the_attachments() -> None:
