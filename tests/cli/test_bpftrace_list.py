@@ -63,8 +63,8 @@ def test_a_file_that_is_not_there_is_a_pattern(capsys: pytest.CaptureFixture[str
         (
             "watchpoint:*",
             (
-                "'watchpoint:*': there is nothing to list: watchpoint:ADDRESS:LENGTH:MODE { … } is at any address, with 1, "
-                "2, 4 or 8 bytes, and w, rw or x"
+                "'watchpoint:*': there is nothing to list: watchpoint:ADDRESS:LENGTH:MODE { … } is at any address, "
+                "with 1, 2, 4 or 8 bytes, and w, rw or x"
             ),
         ),
         (
