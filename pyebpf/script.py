@@ -140,12 +140,16 @@ class Script(BPF):
         self._begun = self._running  # whoever pinned it ran BEGIN
         return self
 
-    def try_attaching(self) -> None:
-        """Load and attach the script, and end at once: neither BEGIN nor END run. Raises what `with` does."""
+    def try_attaching(self, attached: Callable[[], object] = lambda: None) -> None:
+        """Load and attach the script, and end at once: neither BEGIN nor END run. Raises what `with` does.
+
+        `attached` is called in between.
+        """
         try:
             self.load()
             self._begun = self._running
             self.attach()
+            attached()
         finally:
             self.close()
 
@@ -432,9 +436,17 @@ class _Tables(dict[str, Any]):
 
 
 def _cgroup_id(path: str) -> int:
+    """The number of a control group by its directory. Raises NotFound for one of another file system, and OSError."""
     from pathlib import Path
 
-    return Path(path).stat().st_ino
+    from pyebpf.errors import NotFound
+    from pyebpf.kernel.mounts import cgroup2_mounts
+
+    found, mounts = Path(path).stat(), cgroup2_mounts()
+    if Path(path).is_dir() and any(Path(each).stat().st_dev == found.st_dev for each in mounts):
+        return found.st_ino
+    where = f"is mounted at {' and '.join(mounts)}" if mounts else "is not mounted (mount -t cgroup2 none DIRECTORY)"
+    raise NotFound(f"{path} is not the directory of a control group of cgroup2, which {where}")
 
 
 def _complain(text: str) -> None:

@@ -46,15 +46,15 @@ class ProgramFiles(UserFiles):
 
         return UserFunction(*find_parameters(open_binary(find_binary(binary, pid=pid)), functions, binary=binary))
 
-    def has(self, attach: Uprobe) -> bool:
-        from pyebpf.errors import NotFound
+    def path(self, binary: str, pid: int) -> str:
+        from pyebpf.symbols.libraries import find_binary
+
+        return find_binary(binary, pid=pid)
+
+    def check(self, attach: Uprobe) -> None:
         from pyebpf.link.uprobes import locate
 
-        try:
-            locate(attach)
-        except NotFound:
-            return False
-        return True
+        locate(attach)
 
     def matching(self, kind: str, pattern: str, name: str, pid: int) -> Sequence[str]:
         from fnmatch import fnmatchcase

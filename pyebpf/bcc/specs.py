@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import InvalidValue
+from pyebpf.errors import InvalidValue, amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,7 +211,7 @@ def parse_distribution(text: str) -> Distribution:
     if len(parts) == 3 and kind == "r":
         types, expressions = ("int",), ("$retval",)
     if len(types) != len(expressions):
-        raise refused(text, parts[3][0], f"{len(types)} types, and {len(expressions)} expressions")
+        raise refused(text, parts[3][0], f"{amount(len(types), 'type')}, and {amount(len(expressions), 'expression')}")
     if "" in types or "" in expressions:
         raise refused(text, parts[3][0], "a type or an expression is empty")
     if len(parts) > 6:

@@ -21,6 +21,8 @@ _SPECIFIER = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d*))?(?P<length>[hlLjzt]*)"
     r"(?P<kind>gr|rx|rh|r|[diouxXcspn%])"
 )
+#: A specifier of C's by its last letter.
+_UNKNOWN = re.compile(r"%[-+ #0]*\d*(?:\.\d*)?(?:hh|h|ll|l|L|j|z|t)?([A-Za-z])")
 #: A specifier whose width or precision C would take of the arguments.
 _STAR = re.compile(r"%[-+ #0]*(?:\*(?:\.[\d*]*)?|\d*\.\*)[hlLjzt]*[diouxXcsp]")
 #: Bits of an integer by C's length modifier: without one it is an int. All others are words.
@@ -231,7 +233,12 @@ def parse_format(text: str) -> Format:
                 raise ValueError(msg)
             if not text[found.end() : found.end() + 1].isalnum():
                 continue  # bpftrace prints a % that no specifier follows
-            msg = f"no specifier of printf begins with {text[found.start() : found.start() + 4]!r}"
+            unknown = _UNKNOWN.match(text, found.start())
+            msg = f"no specifier of printf begins with {text[found.start() : found.start() + 2]!r}"
+            if unknown is not None and unknown[1] in "aAeEfFgG":
+                msg = f"{unknown[0]} is for floating-point numbers, which are not printed: %d, %x and %s are"
+            elif unknown is not None:
+                msg = f"no specifier of printf begins with {unknown[0]!r}"
             raise ValueError(msg)
         piece += text[last : match.start()]
         last = match.end()

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach.kernel_functions import FunctionProgramContext, split, system_call
+from pyebpf.attach.tracepoints import Tracepoint
 from pyebpf.attach.uprobes import Uprobe
 from pyebpf.bpftrace.cursor import room
 from pyebpf.bpftrace.macros import expand
@@ -40,6 +41,8 @@ _MAX_BUILDS = 32
 #: Probes at places in files, and at places in the memory of processes.
 _IN_FILES = frozenset({"uprobe", "uretprobe", "usdt"})
 _IN_MEMORY = _IN_FILES | {"watchpoint"}
+#: Kinds whose patterns the kernel is asked about.
+_OF_KERNEL = frozenset({"tracepoint", "rawtracepoint", "kprobe", "kretprobe", "fentry", "fexit"})
 #: Of these kinds the kernel runs what was attached last at a place first, of all others what was attached first.
 _LAST_FIRST = _IN_FILES | {"kprobe", "fentry", "fexit"}
 
@@ -61,6 +64,7 @@ class ScriptModule:
         programs: UserFiles | None = None,
     ) -> None:
         self._module = module
+        self._only = only
         words = [each for each in arguments if not each.startswith("--")]
         program = parse(text, file, words, files)
         with room():
@@ -95,12 +99,13 @@ class ScriptModule:
                 raise source.error("of imports only those of stdlib are supported, which are there without them", each)
         if not self.script.program.probes:
             raise source.error("this script has no probe: BEGIN { … } runs at its start", program)
-        is_wanted = _filter(only)
+        is_wanted = self._is_wanted = _filter(only)
         for probe in self.script.program.probes:
             for point in probe.attach_points:
-                if not plain(point.provider) and not is_wanted(point):
-                    continue
                 for place in self._places(point, probe):
+                    asked = only and not plain(point.provider) and not _is_kernel_pattern(place)
+                    if asked and not is_wanted(self._name_of(place, point)):
+                        continue
                     body = ProbeBody(self.script, probe, place, program_name(place))
                     made = request(module, source, place, body, self._process(place.provider))
                     self._list_of(place).append(made)
@@ -162,6 +167,49 @@ class ScriptModule:
         text = f"{point.provider}:{point.target}:{lead}"
         return [replace(point, function=name, text=text + name) for name in found]
 
+    def _name_of(self, place: AttachPoint, point: AttachPoint) -> str:
+        """The name of an attach point that a filter is asked about, with its kind's long name and its file's path."""
+        parts = list(point.parts)
+        if place is not point:
+            parts = [each for each in (place.target, place.namespace, place.function) if each]
+        if place.provider in _IN_FILES and place.target and parts:
+            process = self._process(place.provider)
+            with suppress(NotFound):  # which is told when it is attached
+                parts[0] = self.script.files.path(place.target, -1 if process is None else process)
+        return ":".join([place.provider, *parts])
+
+    def _choose(self, target: Target) -> None:
+        """Have only those places of patterns of the kernel's that the filter is for."""
+        module = self._module
+        for probe in [each for each in module.probes if _is_kernel_pattern(_body(each).point)]:
+            point = _body(probe).point
+
+            def chosen(attachment: Attachment, point: AttachPoint = point) -> list[Attachment]:
+                places = attachment.attach.program_context().expand(target)
+                wanted = [each for each in places if self._is_wanted(_name_of_place(point, each.target, target))]
+                return [replace(attachment, attach=each) for each in wanted]
+
+            try:
+                requests = tuple(
+                    replace(
+                        request_,
+                        candidates=tuple(
+                            replace(each, attachments=tuple(found for one in each.attachments for found in chosen(one)))
+                            for each in request_.candidates
+                        ),
+                    )
+                    for request_ in probe.requests
+                )
+            except NotFound:  # nothing matches the pattern: told as without a filter
+                continue
+            if requests[0].candidates[0].attachments:
+                probe.requests = requests
+            else:
+                module.probes.remove(probe)
+                self._list_of(point).remove(probe)
+        if not module.probes:
+            raise InvalidValue("No probes to attach")
+
     @property
     def lists(self) -> list[list[AnyProbe]]:
         """The probes of each kind."""
@@ -173,6 +221,8 @@ class ScriptModule:
     def compile(self, target: Target, link: Callable[[], ModuleSpec]) -> ModuleSpec:
         """Find the types, declare the maps, and link; again if a pattern's further places taught something."""
         maps, module = self.script.maps, self._module
+        if self._only:
+            self._choose(target)
         self.remarks = self._leave_out(target)
         self.script.concerns.clear()
         self._check_places(target)
@@ -250,9 +300,10 @@ class ScriptModule:
     def _exists(self, probe: AnyProbe, target: Target) -> bool:
         """Whether there is an attach point, or one that a pattern is for, in the target or in a file."""
         attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
-        if isinstance(attach, Uprobe):
-            return self.script.files.has(attach)
         try:
+            if isinstance(attach, Uprobe):
+                self.script.files.check(attach)
+                return True
             contexts = [place.program_context() for place in attach.program_context().expand(target)]
         except NotFound:
             return False
@@ -284,7 +335,7 @@ class ScriptModule:
                 try:
                     _build(probe, target)
                 except CompileError as error:
-                    failed = failed or error
+                    failed = failed or self._at_fault(probe, target, error)
             for probe in self._missing:  # what they would write into maps has a type all the same
                 with suppress(PyebpfError):
                     _build(probe, target)
@@ -296,6 +347,18 @@ class ScriptModule:
             if maps.unknown is not None:
                 raise self.script.source.error(*maps.unknown)
             return
+
+    def _at_fault(self, probe: AnyProbe, target: Target, error: CompileError) -> CompileError:
+        """An error about what a probe does; one about its attach point if there is none such: that is the cause."""
+        attach: Any = probe.requests[0].candidates[-1].attachments[0].attach
+        try:
+            if isinstance(attach, Uprobe):
+                self.script.files.check(attach)
+            elif isinstance(attach, Tracepoint) and not is_pattern(attach.target):
+                target.tracepoint_format(attach.category, attach.name)
+        except NotFound as missing:
+            return self.script.source.error(str(missing), _body(probe).point)
+        return error
 
     def _ask_everywhere(self, target: Target) -> None:
         """Note the types of what is assigned where nothing comes to, if a map has none else: as with bpftrace."""
@@ -350,15 +413,30 @@ def _described(point: AttachPoint) -> str:
     return f"{point.provider} {':'.join(filter(None, (point.target, point.function)))}"
 
 
-def _filter(only: str) -> Callable[[AttachPoint], object]:
-    """A function that says whether an attach point is one of those that a regular expression finds."""
+def _is_kernel_pattern(point: AttachPoint) -> bool:
+    """Whether the kernel is asked which places an attach point stands for, when the script is compiled."""
+    return point.provider in _OF_KERNEL and is_pattern(point.target + point.function)
+
+
+def _name_of_place(point: AttachPoint, found: str, target: Target) -> str:
+    """The name of a place of a pattern, as `bpftrace -l` has it: with its module, or `vmlinux`, of most kinds."""
+    if point.provider == "rawtracepoint":
+        name = found.rpartition(":")[2]
+        found = f"{target.raw_tracepoint(name).module or KERNEL_ITSELF}:{name}"
+    elif ":" not in found and (point.provider in ("fentry", "fexit") or point.target):
+        found = f"{KERNEL_ITSELF}:{found}"
+    return f"{point.provider}:{found}"
+
+
+def _filter(only: str) -> Callable[[str], object]:
+    """A function that says whether the name of an attach point is one that a regular expression finds."""
     import re
 
     try:
         pattern = re.compile(only)
     except re.error as error:
         raise InvalidValue(f"Invalid --probe-filter regex {only!r}: {error}") from None
-    return lambda point: pattern.search(":".join([point.provider, *point.parts]))
+    return pattern.search
 
 
 def _build(probe: AnyProbe, target: Target) -> None:

@@ -31,6 +31,7 @@ usage: pyebpf TOOL [options] [interval [count]]
        pyebpf exec [--kernel] FILE|- [MEMORY]
        pyebpf completion bash|zsh|fish
        pyebpf flamegraph [FILE [FILE]] [-o FILE]
+       pyebpf help [COMMAND|TOOL]
        pyebpf --version
 
 Traces this machine with eBPF programs written in Python, or in bpftrace's

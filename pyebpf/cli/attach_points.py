@@ -52,10 +52,10 @@ def parser() -> Parser:
     return made
 
 
-def run_list(arguments: Sequence[str], words: Collection[str] = ()) -> int:
+def run_list(arguments: Sequence[str], words: Collection[str] = (), *, looked: bool = False) -> int:
     """List what matches. Raises UsageError, and what reading files raises.
 
-    `words` have been found elsewhere: that nothing else matches them is no error.
+    `words` have been found elsewhere: that nothing else matches them is no error. `looked` says that others have not.
     """
     made = parser()
     options = made.parse_args(arguments)
@@ -81,7 +81,8 @@ def run_list(arguments: Sequence[str], words: Collection[str] = ()) -> int:
                 if pattern.text in words:
                     continue
                 where = f"{escaped(pattern.text)}: " if isinstance(error, KernelError) else ""
-                note(f"{made.prog}: {where}{describe(error)}")
+                lead = "no tool has this word in its name or summary, and " if looked else ""
+                note(f"{made.prog}: {where}{lead}{describe(error)}")
                 status = FAILED
                 continue
             for point in found.points:

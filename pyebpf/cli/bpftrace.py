@@ -126,7 +126,7 @@ def _run_given(text: str, file: str, arguments: list[str], given: dict[str, Any]
         if given.get("dump"):
             return dump(script)
         if given.get("dry"):
-            script.try_attaching()
+            script.try_attaching((lambda: _list_attachments(script)) if given.get("verbose") else lambda: None)
             return 0
         return print_output(
             script,
@@ -158,6 +158,14 @@ def dump(script: Script) -> int:
         sink.line(f"{each.name}: {each.attach}")
         sink.line(listing(each.code.instructions))
     return 0
+
+
+def _list_attachments(script: Script) -> None:
+    """List what a script was attached to, for `--dry-run -v`."""
+    for line in script.attachments:
+        note(line)
+    if not script.attachments:
+        note("nothing is attached: BEGIN, END, self, bench and iter probes are run by pyebpf itself")
 
 
 def tell_attached(script: Script, count: int, *, verbose: bool) -> None:

@@ -199,6 +199,7 @@ def _fixed(*names: str) -> Callable[[Machine, str, str, str], Iterator[Listed]]:
 
 
 _PROVIDERS = {
+    "bench": Provider(_fixed(), listed=False),
     "fentry": Provider(_fentries, ("f", "kfunc")),
     "fexit": Provider(_fentries, ("fr", "kretfunc"), listed=False),
     "hardware": Provider(_fixed(*_HARDWARE), ("h",)),
@@ -214,6 +215,15 @@ _PROVIDERS = {
     "uprobe": Provider(_uprobes, ("u",), of_files=True),
     "uretprobe": Provider(_uprobes, ("ur",), listed=False, of_files=True),
     "usdt": Provider(_usdt, ("U",), of_files=True),
+    "watchpoint": Provider(_fixed(), ("w",), listed=False),
+}
+
+#: What is to be written of what has nothing to list.
+_UNLISTED = {
+    "BEGIN": "BEGIN { … } is what a script runs at its start",
+    "END": "END { … } is what a script runs at its end",
+    "bench": "bench:NAME { … } is a probe by any name, which --mode bench runs and times",
+    "watchpoint": "watchpoint:ADDRESS:LENGTH:MODE { … } is at any address, with 1, 2, 4 or 8 bytes, and w, rw or x",
 }
 
 
@@ -229,9 +239,26 @@ def _named(word: str, *, of_files: bool = False) -> list[str]:
     return [name for name in listed if fnmatchcase(name, word)]
 
 
+def kinds() -> list[str]:
+    """The kinds that have something to list, each by all its names."""
+    return [name for kind, each in _PROVIDERS.items() if kind not in _UNLISTED for name in (kind, *each.aliases)]
+
+
+def of_kind(word: str, start: str) -> list[str]:
+    """The names of a kind that begin so, behind its colon."""
+    with Machine(-1) as machine:
+        return [
+            each.line.partition(":")[2]
+            for name in _named(word)
+            for each in _PROVIDERS[name].find(machine, name, "", f"{start}*")
+        ]
+
+
 def probes(machine: Machine, pattern: str) -> Iterator[Listed]:
     """The probes that a pattern is for."""
     word, colon, rest = pattern.partition(":")
+    if pattern.upper() in _UNLISTED:
+        return
     names = _named(word or "*", of_files="/" in rest)
     if machine.pid >= 0 and not colon and word == "*":  # all that a process can be probed at
         names += _named("*", of_files=True)
@@ -366,6 +393,9 @@ def _reasons(machine: Machine, pattern: str) -> list[str]:
         return [f"the kernel's BTF has no {kind} {name.strip()!r}{closest(name.strip(), every)}"]
     word, colon, rest = pattern.partition(":")
     names = _named(word or "*", of_files="/" in rest)
+    own = pattern.upper() if pattern.upper() in _UNLISTED else names[0] if len(names) == 1 else ""
+    if own in _UNLISTED:
+        return [f"{pattern!r}: there is nothing to list: {_UNLISTED[own]}"]
     if not names and colon:
         known = [*_PROVIDERS, *(alias for each in _PROVIDERS.values() for alias in each.aliases)]
         return [f"{pattern!r}: there is no kind of probe {word!r}{closest(word, known) or f': {_KINDS}'}"]

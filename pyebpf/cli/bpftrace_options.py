@@ -38,7 +38,7 @@ FLAGS = (
         "when output is written: line (as it comes), full (at the end, or in pieces of 64 KiB), none (as line)",
         ("line", "full", "none"),
     ),
-    Flag(("--probe-filter",), "REGEX", "only", "have only those probes whose attach points REGEX finds"),
+    Flag(("--probe-filter",), "REGEX", "only", "have only those attach points whose names REGEX finds"),
     Flag(
         ("--mode",), "bench", "mode", "attach nothing: run the bench probes, and print how long each takes", ("bench",)
     ),

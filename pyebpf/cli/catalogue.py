@@ -125,12 +125,13 @@ def print_list(arguments: list[str]) -> int:
     from pyebpf.cli.attach_points import run_list
 
     words: set[str] = set()
+    looked = False
     if all(each.replace("-", "").isalnum() for each in arguments) and not arguments[0].startswith("-"):
-        summaries = _summaries()
+        summaries, looked = _summaries(), True
         found = {each: _about(each, summaries) for each in arguments}
         words = {each for each, tools in found.items() if tools}
         _print_tools({name: summaries[name] for tools in found.values() for name in tools})
-    return run_list(arguments, words)
+    return run_list(arguments, words, looked=looked)
 
 
 def _about(word: str, summaries: dict[str, str]) -> list[str]:

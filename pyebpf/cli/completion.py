@@ -28,13 +28,17 @@ version's tools and options in it: write it to a file again after an update.
   $ pyebpf completion fish > /etc/fish/completions/pyebpf.fish
 
 `pyebpf completion probes WORD` prints the attach points, or their beginnings,
-that WORD may become: the script asks that."""
+that WORD may become, as `pyebpf list` has them, and script-probes as
+`pyebpf -l` has them: the script asks that."""
 
 SHELLS = ("bash", "zsh", "fish")
-PROBES = "probes"
+#: What is asked for attach points as `pyebpf list` names them, and as `pyebpf -l` does.
+PROBES, SCRIPT_PROBES = "probes", "script-probes"
 
 #: What an operand or the value of an option is: a file, one of the tools, … in place of a list of words.
 FILE, TOOL, PROBE, COMMAND, ANY = "@file", "@tool", "@probe", "@command", "@any"
+#: An attach point as `pyebpf -l` names it; a program in PATH.
+SCRIPT_PROBE, PROGRAM = "@script-probe", "@program"
 #: Operands that are files by the name that their help has for them.
 _FILES = {"FILE", "PATH", "PATH|ID"}
 #: Words that mean nothing to a shell; others have to be typed.
@@ -83,7 +87,7 @@ def parser() -> Parser:
     from pyebpf.cli.bytecode import Parser
 
     made = Parser("completion", DESCRIPTION)
-    made.add_argument("shell", metavar="SHELL", help=f"{', '.join(SHELLS)}; or `{PROBES}`")
+    made.add_argument("shell", metavar="SHELL", help=f"{', '.join(SHELLS)}; or `{PROBES}`, `{SCRIPT_PROBES}`")
     made.add_argument("word", metavar="WORD", nargs="?", help=f"after `{PROBES}`: the beginning of an attach point")
     return made
 
@@ -91,15 +95,16 @@ def parser() -> Parser:
 def run_completion(arguments: Sequence[str]) -> int:
     """Print a script, or attach points. Raises UsageError."""
     sink = Sink.of(sys.stdout)
-    if len(arguments) == 2 and arguments[0] == PROBES:
+    if len(arguments) == 2 and arguments[0] in (PROBES, SCRIPT_PROBES):
         # Before anything else is imported: somebody waits who has pressed Tab.
-        from pyebpf.cli.completion_probes import candidates
+        from pyebpf.cli.completion_probes import candidates, script_candidates
 
-        sink.write("".join(f"{each}\n" for each in candidates(arguments[1])))
+        find = candidates if arguments[0] == PROBES else script_candidates
+        sink.write("".join(f"{each}\n" for each in find(arguments[1])))
         return 0
     made = parser()
     options = made.parse_args(arguments)
-    if options.shell == PROBES:
+    if options.shell in (PROBES, SCRIPT_PROBES):
         made.error("give the beginning of an attach point, perhaps ''")
     if options.word is not None:
         made.error(f"unexpected argument {options.word!r}")
@@ -108,7 +113,7 @@ def run_completion(arguments: Sequence[str]) -> int:
         raise UsageError(made.prog, f"there is no script for {options.shell!r}{hint}")
     from pyebpf.cli.completion_scripts import WRITERS
 
-    sink.write(WRITERS[options.shell](commands(), tools(), script()))
+    sink.write(WRITERS[options.shell](commands(), tools(), unnamed()))
     return 0
 
 
@@ -119,19 +124,44 @@ def commands() -> dict[str, Command]:
     }
 
 
+def unnamed() -> dict[str, Command]:
+    """What stands in place of a command's name: options of scripts, those behind -l, one's own program in Python."""
+    return {
+        "@script": script(),
+        "@list": _listing(),
+        "@own": Command("run a program or a tool of one's own", (_HELP,), (FILE,)),
+    }
+
+
 def script() -> Command:
     """`pyebpf -e PROGRAM` with its options, which may stand before it, in place of a command."""
+    options = (
+        Option(("-e",), "run a script of bpftrace's language", (ANY,)),
+        Option(("-l", "-lv", "--list"), "list probes as bpftrace does", ()),
+        Option(("-V", "--version"), "print the version", ()),
+        *_script_options(),
+    )
+    return Command("run a script of bpftrace's language", options, (FILE,))
+
+
+def _script_options() -> Iterator[Option]:
+    """The options of scripts, before or behind them."""
     from pyebpf.cli.bpftrace_options import FLAGS
 
-    options = [
-        Option(("-e",), "run a script of bpftrace's language", (ANY,)),
-        Option(("-l", "-lv", "--list"), "list probes as bpftrace does", (PROBE,)),
-        Option(("-V", "--version"), "print the version", ()),
-    ]
     for flag in FLAGS:
-        words = flag.choices or ((FILE,) if flag.value in _FILES else (ANY,) if flag.value else ())
-        options.append(Option(flag.names, flag.help, words))
-    return Command("run a script of bpftrace's language", tuple(options), (FILE,))
+        special = PROGRAM if flag.key == "command" else FILE if flag.value in _FILES else ANY
+        yield Option(flag.names, flag.help, flag.choices or ((special,) if flag.value else ()))
+
+
+def _listing() -> Command:
+    """`pyebpf -l`."""
+    options = (
+        Option(("-v", "--verbose"), "print what probes are given there", ()),
+        Option(("-p", "--pid"), "files as this process sees them", (ANY,)),
+        Option(("-e",), "list the probes of a script", (ANY,)),
+        _HELP,
+    )
+    return Command("list probes as bpftrace does", options, (SCRIPT_PROBE,))
 
 
 def _command_options(name: str) -> tuple[Option, ...]:
@@ -141,6 +171,8 @@ def _command_options(name: str) -> tuple[Option, ...]:
         from pyebpf.cli.exec import KERNEL
 
         return (_HELP, Option((KERNEL,), "in this kernel, instead of the interpreter", ()))
+    if name == "run":
+        return tuple(_script_options())
     if name == "list":
         from pyebpf.cli.attach_points import parser as of_list
 

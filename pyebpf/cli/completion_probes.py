@@ -8,7 +8,17 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import PyebpfError
-from pyebpf.runtime.attach_points import BY_NAME, FENTRY, KPROBE, TRACEPOINT, UPROBE, USDT, AttachPoints, Pattern
+from pyebpf.runtime.attach_points import (
+    BY_NAME,
+    FENTRY,
+    KPROBE,
+    OF_BCC,
+    TRACEPOINT,
+    UPROBE,
+    USDT,
+    AttachPoints,
+    Pattern,
+)
 from pyebpf.specs.attach_point import is_pattern
 
 if TYPE_CHECKING:
@@ -24,13 +34,39 @@ def candidates(word: str) -> list[str]:
     kind, colon, rest = word.partition(":")
     if not colon:
         return sorted(f"{name}:" for name in BY_NAME if name.startswith(word))
-    if kind not in BY_NAME or is_pattern(rest):
+    if kind in OF_BCC:  # p:FILE:FUNCTION, and p::FUNCTION is the kernel's
+        lead = f"{kind}::" if rest.startswith(":") else f"{kind}:"
+        return _plain(lead, KPROBE if rest.startswith(":") else UPROBE, rest.removeprefix(":"))
+    return _plain(f"{kind}:", BY_NAME[kind], rest) if kind in BY_NAME else []
+
+
+def script_candidates(word: str) -> list[str]:
+    """The same by the names that `pyebpf -l` has."""
+    from pyebpf.cli.bpftrace_list import kinds, of_kind
+
+    kind, colon, rest = word.partition(":")
+    if not colon:
+        return sorted(f"{name}:" for name in kinds() if name.startswith(word))
+    if kind in BY_NAME:
+        return _plain(f"{kind}:", BY_NAME[kind], rest)
+    if kind not in kinds() or is_pattern(rest):
         return []
     try:
-        found = list(islice(_continued(BY_NAME[kind], rest), _MAX_CANDIDATES))
+        found = [each for each in of_kind(kind, rest) if each.startswith(rest)]
+    except (PyebpfError, OSError):
+        return []
+    return [each for each in (f"{kind}:{name}" for name in found) if _PLAIN.fullmatch(each)]
+
+
+def _plain(lead: str, kind: str, rest: str) -> list[str]:
+    """What stands behind `lead` that begins with `rest`, with the lead."""
+    if is_pattern(rest):
+        return []
+    try:
+        found = list(islice(_continued(kind, rest), _MAX_CANDIDATES))
     except (PyebpfError, OSError):
         return []  # nobody reads errors while they press Tab
-    whole = (f"{kind}:{each}" for each in dict.fromkeys(found) if each.startswith(rest))
+    whole = (lead + each for each in dict.fromkeys(found) if each.startswith(rest))
     return [each for each in whole if _PLAIN.fullmatch(each)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.cli.bpftrace_list import kinds
 from pyebpf.cli.completion import ANY
 from pyebpf.runtime.attach_points import KINDS
 
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
     from pyebpf.cli.completion import Command, Option
 
     Commands = Mapping[str, Command]
-    Writer = Callable[[Commands, Commands, Command], str]
+    Writer = Callable[[Commands, Commands, Commands], str]
 
 #: Kinds of attach points and a short name of each, which a script offers without asking.
 _KINDS = [f"{each}:" for name, kind in KINDS.items() for each in (name, kind.aliases[0])]
 
-#: What stands in the tables for an option in place of a command: those of a script.
-_SCRIPT = "@script"
+#: The same of `pyebpf -l`.
+_SCRIPT_KINDS = [f"{each}:" for each in kinds()]
 
 _BASH = r"""# bash completion of pyebpf, written by `pyebpf completion bash`
 
@@ -55,7 +56,7 @@ _pyebpf_rejoin() {
 }
 
 _pyebpf() {
-    local words current quote="" options valued operands values="" name wanted prefix
+    local words current quote="" options valued operands values="" name word wanted prefix
     COMPREPLY=()
     _pyebpf_rejoin
     current=${words[-1]}
@@ -70,6 +71,12 @@ _pyebpf() {
     else
         name=${words[1]}
         [[ $name != -* ]] || name=@script
+        for word in "${words[@]:1:${#words[@]}-2}"; do
+            case $name$word in
+            @script-l | @script-lv | @script--list) name=@list ;;
+            run*.py) name=@own ;;
+            esac
+        done
         _pyebpf_declared "$name"
         if [[ $operands == @tool && ${#words[@]} -gt 3 && ${words[2]} != -* ]]; then
             name=${words[2]}
@@ -92,11 +99,14 @@ _pyebpf() {
         ;;
     @command) mapfile -t COMPREPLY < <(compgen -W "@commands@ @tools@" -- "$current") ;;
     @tool) mapfile -t COMPREPLY < <(compgen -W "@tools@" -- "$current") ;;
-    @probe)
+    @program) mapfile -t COMPREPLY < <(compgen -c -- "$current" | sort -u) ;;
+    @probe | @script-probe)
         if [[ $current == *:* ]]; then
-            mapfile -t COMPREPLY < <("${words[0]/#\~/$HOME}" completion probes "$current" 2>/dev/null)
-        else
+            mapfile -t COMPREPLY < <("${words[0]/#\~/$HOME}" completion "${wanted#@}s" "$current" 2>/dev/null)
+        elif [[ $wanted == @probe ]]; then
             mapfile -t COMPREPLY < <(compgen -W "@kinds@" -- "$current")
+        else
+            mapfile -t COMPREPLY < <(compgen -W "@script_kinds@" -- "$current")
         fi
         [[ ${COMPREPLY[*]} != *[:/] ]] || compopt -o nospace 2>/dev/null
         ;;
@@ -148,7 +158,7 @@ _pyebpf_tools() {
 }
 
 _pyebpf() {
-    local name=${words[2]} current=${${(Q)words[CURRENT]}#[\'\"]}
+    local name=${words[2]} word current=${${(Q)words[CURRENT]}#[\'\"]}
     local -a flags valued operands found
     if ((CURRENT == 2)) && [[ $current == -* ]]; then
         _pyebpf_declared @script
@@ -160,6 +170,12 @@ _pyebpf() {
         return
     fi
     [[ $name != -* ]] || name=@script
+    for word in ${words[2,CURRENT-1]}; do
+        case $name$word in
+        (@script-l | @script-lv | @script--list) name=@list ;;
+        (run*.py) name=@own ;;
+        esac
+    done
     _pyebpf_declared $name
     if [[ ${operands[1]} == @tool && CURRENT -gt 3 && ${words[3]} != -* ]]; then
         name=${words[3]}
@@ -179,11 +195,14 @@ _pyebpf() {
         _pyebpf_tools
         ;;
     (@tool) _pyebpf_tools ;;
-    (@probe)
+    (@program) _command_names -e ;;
+    (@probe | @script-probe)
         if [[ $current == *:* ]]; then
-            found=(${(f)"$(${~words[1]} completion probes $current 2>/dev/null)"})
-        else
+            found=(${(f)"$(${~words[1]} completion ${operands[1]#@}s $current 2>/dev/null)"})
+        elif [[ ${operands[1]} == @probe ]]; then
             found=(@kinds@)
+        else
+            found=(@script_kinds@)
         fi
         compadd -S '' -- ${(M)found:#*[:/]}
         compadd -- ${found:#*[:/]}
@@ -247,6 +266,14 @@ function __pyebpf --description 'Print what the word at the cursor may become'
     if string match --quiet -- '-*' $name
         set name @script
     end
+    for word in $words[2..-1]
+        switch $name$word
+            case @script-l @script-lv @script--list
+                set name @list
+            case 'run*.py'
+                set name @own
+        end
+    end
     set --local operands (__pyebpf_operands $name)
     if test "$operands[1]" = @tool; and test (count $words) -gt 2; and not string match --quiet -- '-*' $words[3]
         set name $words[3]
@@ -266,11 +293,15 @@ function __pyebpf --description 'Print what the word at the cursor may become'
             __pyebpf_commands
         case @tool
             __pyebpf_tools
-        case @probe
+        case @program
+            __fish_complete_command
+        case @probe @script-probe
             if string match --quiet -- '*:*' $current
-                $words[1] completion probes $current 2>/dev/null
-            else
+                $words[1] completion (string sub --start 2 -- $operands[1])s $current 2>/dev/null
+            else if test $operands[1] = @probe
                 printf '%s\n' @kinds@
+            else
+                printf '%s\n' @script_kinds@
             end
         case '*'
             printf '%s\n' $operands
@@ -301,9 +332,9 @@ def _valued(commands: Commands) -> list[tuple[str, Option]]:
     ]
 
 
-def bash(commands: Commands, tools: Commands, script: Command) -> str:
+def bash(commands: Commands, tools: Commands, unnamed: Commands) -> str:
     """Write bash's."""
-    every = {**commands, **tools, _SCRIPT: script}
+    every = {**commands, **tools, **unnamed}
     declared = [
         f'    {name}) options="{_flags(each.options)}" valued="{_flags(o for o in each.options if o.words)}" '
         f'operands="{" ".join(each.words)}" ;;'
@@ -320,6 +351,7 @@ def bash(commands: Commands, tools: Commands, script: Command) -> str:
         commands=" ".join(commands),
         tools=" ".join(tools),
         kinds=" ".join(_KINDS),
+        script_kinds=" ".join(_SCRIPT_KINDS),
     )
 
 
@@ -327,9 +359,9 @@ def _double(text: str) -> str:
     return f'"{text}"'
 
 
-def zsh(commands: Commands, tools: Commands, script: Command) -> str:
+def zsh(commands: Commands, tools: Commands, unnamed: Commands) -> str:
     """Write zsh's."""
-    every = {**commands, **tools, _SCRIPT: script}
+    every = {**commands, **tools, **unnamed}
 
     def quoted(text: str) -> str:
         return "'" + text.replace("'", "'\\''") + "'"
@@ -362,12 +394,13 @@ def zsh(commands: Commands, tools: Commands, script: Command) -> str:
         commands=listed(commands),
         tools=listed(tools),
         kinds=" ".join(_KINDS),
+        script_kinds=" ".join(_SCRIPT_KINDS),
     )
 
 
-def fish(commands: Commands, tools: Commands, script: Command) -> str:
+def fish(commands: Commands, tools: Commands, unnamed: Commands) -> str:
     """Write fish's."""
-    every = {**commands, **tools, _SCRIPT: script}
+    every = {**commands, **tools, **unnamed}
 
     def quoted(text: str) -> str:
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -394,6 +427,7 @@ def fish(commands: Commands, tools: Commands, script: Command) -> str:
         commands=listed(commands),
         tools=listed(tools),
         kinds=" ".join(_KINDS),
+        script_kinds=" ".join(_SCRIPT_KINDS),
     )
 
 

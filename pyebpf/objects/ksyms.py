@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from struct import pack
 from typing import TYPE_CHECKING, Self
 
@@ -13,7 +13,7 @@ from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyebpf.btf import Btf
     from pyebpf.kernel.descriptor import Descriptor
@@ -32,12 +32,19 @@ class KernelSymbols:
     verifier takes, so that only a program that looks before it calls is loaded. Descriptors of modules' BTF are open
     until the context is left: the loaded program holds what it needs.
 
-    Raises NotFound for a name that the kernel does not have, or whose address it does not show.
+    Raises NotFound for a name that the kernel does not have, or whose address it does not show, with the place in the
+    `program` that has the name.
     """
 
     def __init__(
-        self, instructions: Sequence[Instruction], vmlinux: Callable[[], Btf], weak: frozenset[str] = frozenset()
+        self,
+        instructions: Sequence[Instruction],
+        vmlinux: Callable[[], Btf],
+        weak: frozenset[str] = frozenset(),
+        *,
+        program: str = "",
     ) -> None:
+        self._program = program
         self.instructions = instructions
         self.functions: dict[str, tuple[int, int]] = {}
         self.variables: dict[str, tuple[int, int]] = {}
@@ -76,12 +83,15 @@ class KernelSymbols:
                 continue
             if found is None:
                 # vmlinux's own error has the closest names.
-                found = self._kernel().function(name).id, ""
+                with self._blaming(Form.CALL_KFUNC, name):
+                    found = self._kernel().function(name).id, ""
             self.functions[name] = found[0], self._place(found[1])
         for name in self._names(Form.LDDW_KSYM):
             found = self._in_btf(name, Var)
             if found is None:
-                replaced[Form.LDDW_KSYM, name] = Instruction(plain, imm=_address(name, weak=name in self._weak))
+                with self._blaming(Form.LDDW_KSYM, name):
+                    address = _address(name, weak=name in self._weak)
+                replaced[Form.LDDW_KSYM, name] = Instruction(plain, imm=address)
             else:
                 place = self._place(found[1])
                 self.variables[name] = found[0], self._descriptors[place - 1].fileno() if place else 0
@@ -92,6 +102,17 @@ class KernelSymbols:
                 else each
                 for each in self.instructions
             )
+
+    @contextmanager
+    def _blaming(self, form: Form, name: str) -> Iterator[None]:
+        """Name the program in an error about a name, and the first place that has it."""
+        try:
+            yield
+        except NotFound as error:
+            where = next(each.where for each in self.instructions if each.op.form is form and each.symbol == name)
+            if where is not None:
+                error.name_probe(self._program, where)
+            raise
 
     def _names(self, form: Form) -> list[str]:
         found = (each.symbol for each in self.instructions if each.op.form is form and each.symbol is not None)

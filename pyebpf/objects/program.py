@@ -61,7 +61,7 @@ class Program(Closing):
             if used.spec.type is MapType.ARENA:
                 used.window()  # the kernel wants its address in user space before a program names it
         starts = slot_starts(spec.code.instructions)
-        with KernelSymbols(spec.code.instructions, btf or _vmlinux, spec.code.weak) as symbols:
+        with KernelSymbols(spec.code.instructions, btf or _vmlinux, spec.code.weak, program=spec.name) as symbols:
             instructions = resolve(
                 symbols.instructions,
                 {name: used.fileno() for name, used in maps.items()},

@@ -45,7 +45,7 @@ KINDS = {
 BY_NAME = {name: kind for kind, (aliases, *_) in KINDS.items() for name in (kind, *aliases)}
 
 #: bcc's letters for the entry of a function and for its return: of the kernel's without a file.
-_OF_BCC = ("p", "r")
+OF_BCC = ("p", "r")
 
 #: Features of which a kind needs one, and the words for a kernel without.
 _NEEDS = {
@@ -98,7 +98,7 @@ def parse_pattern(text: str) -> Pattern:
     word, colon, rest = text.partition(":")
     if not colon:
         kind, rest = "", word
-    elif word in _OF_BCC:
+    elif word in OF_BCC:
         place, colon, name = rest.partition(":")
         if not colon or not (place or name):
             raise InvalidValue(

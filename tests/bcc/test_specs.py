@@ -109,7 +109,7 @@ REFUSED = {
     "x:y:z()": ("write p:FILE:FUNCTION()", "x"),
     "p::f(": ("this ( is not closed", "("),
     "p::f():int": ("write TYPE:EXPRESSION", "i"),
-    "p::f():int,int:1": ("2 types, and 1 expressions", "i"),
+    "p::f():int,int:1": ("2 types, and 1 expression", "i"),
     "p::f():int:": ("a type or an expression is empty", "i"),
     "p::f():int:1:": ("this filter is empty", ""),
     "p::f(int):int:1": ("a parameter is a type and a name, and 'int' is not", "i"),

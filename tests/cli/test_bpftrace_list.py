@@ -60,6 +60,22 @@ def test_a_file_that_is_not_there_is_a_pattern(capsys: pytest.CaptureFixture[str
     [
         ("sofware:cpu", "'sofware:cpu': there is no kind of probe 'sofware' (did you mean software?)"),
         ("s:cpu-clok", "nothing of the kind software matches 's:cpu-clok' (did you mean cpu-clock?)"),
+        (
+            "watchpoint:*",
+            (
+                "'watchpoint:*': there is nothing to list: watchpoint:ADDRESS:LENGTH:MODE { … } is at any address, "
+                "with 1, 2, 4 or 8 bytes, and w, rw or x"
+            ),
+        ),
+        (
+            "bench:*",
+            (
+                "'bench:*': there is nothing to list: bench:NAME { … } is a probe by any name, which --mode bench runs "
+                "and times"
+            ),
+        ),
+        ("BEGIN", "'BEGIN': there is nothing to list: BEGIN { … } is what a script runs at its start"),
+        ("end", "'end': there is nothing to list: END { … } is what a script runs at its end"),
         ("uprobe:nosuch:*", "there is no library or program nosuch; a path such as ./nosuch names any file"),
         ("uprobe:/no/such:*", "there is no file /no/such"),
     ],

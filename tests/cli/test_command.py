@@ -14,6 +14,7 @@ import pytest
 
 import pyebpf
 from pyebpf import __version__
+from pyebpf.cli import COMMANDS
 from pyebpf.cli.catalogue import names
 from pyebpf.cli.report import describe
 
@@ -109,6 +110,21 @@ def test_help_goes_to_standard_output(command):
     assert (status, err) == (0, "")
     assert out.startswith(f"usage: pyebpf {command}")
     assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_help_names_every_command():
+    """Those that are no tools, `help` among them."""
+    shown = pyebpf_command("--help")[1]
+    assert [each for each in (*COMMANDS, "help") if f" pyebpf {each} " not in shown and each[0] != "-"] == []
+
+
+def test_a_word_that_nothing_is_about_was_looked_for_among_tools_too():
+    """The error says so."""
+    status, out, err = pyebpf_command("list", "nosuchword")
+    assert (status, out) == (1, "")
+    assert err.startswith(
+        "pyebpf list: no tool has this word in its name or summary, and nothing in the kernel matches"
+    )
 
 
 def test_help_into_a_closed_pipe_is_quiet():

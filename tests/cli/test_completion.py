@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from pyebpf.cli.catalogue import find
-from pyebpf.cli.completion import Command, Option, commands, run_completion, script, tools
-from pyebpf.cli.completion_probes import candidates
+from pyebpf.cli.completion import Command, Option, commands, run_completion, script, tools, unnamed
+from pyebpf.cli.completion_probes import candidates, script_candidates
 from pyebpf.cli.completion_scripts import WRITERS
 from pyebpf.cli.parser import build_parser
 from pyebpf.cli.report import UsageError
@@ -21,6 +21,7 @@ from tests.support.waiting import PATIENCE
 #: What stands in for the command: it prints candidates that say what it was asked.
 COMMAND = """#!/bin/sh
 test "$1 $2" = "completion probes" && printf '%s\\n' "$3one" "$3two"
+test "$1 $2" = "completion script-probes" && printf '%s\\n' "$3own"
 """
 #: A function of bash that it exports to what it loads.
 READLINE = "initialize_readline"
@@ -62,6 +63,17 @@ CASES = [
     (["list", "usd"], ["usdt:"]),
     (["-l", "usd"], ["usdt:"]),
     (["-lv", "usd"], ["usdt:"]),
+    (["-l", "interv"], ["interval:"]),
+    (["list", "interv"], []),
+    (["-v", "-l", "--pi"], ["--pid"]),
+    (["-lv", "--pi"], ["--pid"]),
+    (["run", "--uns"], ["--unsafe"]),
+    (["run", "x.bt", "--uns"], ["--unsafe"]),
+    (["run", "x.bt", "-f", ""], ["json", "text"]),
+    (["run", "x.py", "--uns"], []),
+    (["run", "fil"], ["file.txt"]),
+    (["-c", "own-comman"], ["own-command"]),
+    (["run", "x.bt", "--cmd", "own-comman"], ["own-command"]),
     (["list", "t:sched:x"], ["t:sched:xone", "t:sched:xtwo"]),
 ]
 
@@ -70,7 +82,7 @@ CASES = [
 def scripts():
     """Each shell's, with one more tool."""
     every = {**tools(), "extra": EXTRA}
-    return {shell: write(commands(), every, script()) for shell, write in WRITERS.items()}
+    return {shell: write(commands(), every, unnamed()) for shell, write in WRITERS.items()}
 
 
 @pytest.fixture
@@ -81,6 +93,7 @@ def folder(tmp_path, scripts):
     (tmp_path / "pyebpf").write_text(COMMAND)
     (tmp_path / "pyebpf").chmod(0o755)
     (tmp_path / "file.txt").touch()
+    (tmp_path / "own-command").touch(mode=0o755)
     return tmp_path
 
 
@@ -149,7 +162,7 @@ def test_a_dash_stands_for_options_and_no_tools(folder, shell):
 
 def test_every_option_has_a_description():
     """One that --help fills in late, too."""
-    every = {**commands(), **tools(), "": script()}
+    every = {**commands(), **tools(), **unnamed()}
     assert [(name, each) for name, command in every.items() for each in command.options if not each.help] == []
     (buffer,) = (each for each in tools()["tcplife"].options if each.flags == ("--buffer",))
     assert "default: 256K" in buffer.help
@@ -175,6 +188,7 @@ ZSH = r"""
 compdef() { print -r -- "compdef $*" }
 compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -rl -- ${(M)@:#${words[CURRENT]}*} }
 _describe() { print -rl -- ${(M)${(@P)@[-1]}:#${words[CURRENT]}*} }
+_command_names() { print -rl -- ${(k)commands[(I)${words[CURRENT]}*]} }
 _files() { print -rl -- ${words[CURRENT]}*(N) }
 """
 
@@ -189,7 +203,10 @@ def test_zsh(folder):
     registered, *found = run("zsh", folder, "\n".join(program), "-f").split("\n", 1)
     assert registered == "compdef _pyebpf pyebpf"
     parts = [part.split("\n") for part in found[0].split("--end\n")[:-1]]
-    shown = [sorted(re.sub(r"(?<!t)(?<!sched)(?<!usdt):.*", "", line) for line in part if line) for part in parts]
+    shown = [
+        sorted(re.sub(r"(?<!t)(?<!sched)(?<!usdt)(?<!interval):.*", "", line) for line in part if line)
+        for part in parts
+    ]
     assert shown == [wanted for _, wanted in CASES]
 
 
@@ -261,7 +278,31 @@ def test_functions_of_a_file():
     assert f"u:bash:{READLINE}" in candidates(f"u:bash:{READLINE[:-3]}")
 
 
+def test_functions_by_the_letters_of_bcc():
+    """`p:` and `r:`, as `pyebpf list` takes them."""
+    needs("command:bash")
+    for kind in "pr":
+        assert f"{kind}:bash:{READLINE}" in candidates(f"{kind}:bash:{READLINE[:-3]}")
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("interv", ["interval:"]),
+        ("interval:h", ["interval:hz:"]),
+        ("software:pa", ["software:page-faults:"]),
+        ("s:pa", ["s:page-faults:"]),
+        ("self:", ["self:signal:SIGUSR1"]),
+        ("watchp", []),
+        ("nosuch:x", []),
+    ],
+)
+def test_kinds_that_scripts_have(word, found):
+    """By the names that `pyebpf -l` has for them."""
+    assert script_candidates(word) == found
+
+
 def test_the_script_is_printed(capsys):
     """By the command, in whole."""
     assert run_completion(["bash"]) == 0
-    assert capsys.readouterr() == (WRITERS["bash"](commands(), tools(), script()), "")
+    assert capsys.readouterr() == (WRITERS["bash"](commands(), tools(), unnamed()), "")

@@ -158,7 +158,7 @@ class FakeTarget(Target):
         return tuple(name for name in known if fnmatchcase(name, pattern))
 
     def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
-        known = {"syscalls": {"sys_enter_openat", "sys_enter_open", "sys_enter_write"}}
+        known = {"syscalls": {"sys_enter_openat", "sys_enter_open", "sys_enter_write", "sys_exit_openat"}}
         if name not in known.get(category, ()):
             raise NotFound(f"the kernel has no tracepoint {category}:{name}{closest(name, known.get(category, ()))}")
         return parse_format(FORMAT.format(name=name))

@@ -11,6 +11,7 @@ import pytest
 
 from pyebpf.cli.bpftrace_options import INSTEAD
 from pyebpf.errors import NotFound
+from pyebpf.kernel.mounts import cgroup2_mounts
 from pyebpf.script import Script
 from tests.support.command import pyebpf
 from tests.support.needs import lacks, needs
@@ -205,6 +206,44 @@ def test_an_error_about_an_attach_point_has_its_place(place: str, message: str) 
     first, text, carets = done.stderr.splitlines()[-3:]
     assert first.startswith(f"pyebpf -e: <script>:2: {message}")
     assert (text.strip(), carets.strip()) == (f"{place} {{ @ = 1; }}", "^" * len(place))
+
+
+def test_a_control_group_has_the_number_of_its_directory() -> None:
+    """One of cgroup2; a file in it has none, nor has a directory of another file system."""
+    needs("mount:cgroup2")
+    (mount, *_) = cgroup2_mounts()
+    done = pyebpf("-q", "-e", f'BEGIN {{ print(cgroupid("{mount}")); exit(); }}')
+    assert done.stdout.split() == [str(Path(mount).stat().st_ino)]
+    for path in (f"{mount}/cgroup.procs", "/proc"):
+        done = pyebpf("-q", "-e", f'BEGIN {{ print(cgroupid("{path}")); exit(); }}')
+        assert f"{path} is not the directory of a control group of cgroup2, which is mounted at {mount}" in done.stderr
+
+
+def test_a_dry_run_lists_the_attachments() -> None:
+    """With -v; of a script that attaches nothing it says so."""
+    done = pyebpf("--dry-run", "-v", "-e", "BEGIN { exit(); } interval:s:5 { @ = 1; }")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("interval_s: perf event cpu-clock every 5000000000, by ")
+    assert pyebpf("--dry-run", "-e", "interval:s:5 { @ = 1; }").stderr == ""
+    done = pyebpf("--dry-run", "-v", "-e", "BEGIN { exit(); }")
+    assert done.stderr == "nothing is attached: BEGIN, END, self, bench and iter probes are run by pyebpf itself\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "marked", "message"),
+    [
+        ('tracepoint:sched:nosuchtp { printf("%d", args.pid); }', "tracepoint:sched:nosuchtp", "no tracepoint sched:"),
+        ("uprobe:./nope:f { @[args.v] = 1; }", "uprobe:./nope:f", "there is no file ./nope"),
+        ('uprobe:libc:mallc { @ = uaddr("x"); }', "uprobe:libc:mallc", "libc has no function mallc"),
+        ('END { print(kaddr("init_tsk")); }', 'print(kaddr("init_tsk"))', "the kernel has no variable init_tsk"),
+    ],
+)
+def test_an_error_marks_what_is_wrong(text: str, marked: str, message: str) -> None:
+    """The attach point that is missing, not what the probe asks of it; the name that the kernel has not."""
+    done = pyebpf("-e", f"interval:s:1 {{ exit(); }}\n{text}")
+    first, line, carets = done.stderr.splitlines()[-3:]
+    assert first.startswith(f"pyebpf -e: <script>:2: {message}")
+    assert line[carets.index("^") : len(carets)] == marked
 
 
 def test_a_pattern_of_too_many_places_says_how_scripts_allow_them() -> None:

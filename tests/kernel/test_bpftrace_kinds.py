@@ -110,6 +110,24 @@ def test_only_some_probes_are_wanted() -> None:
         Script(script, only="[x")
 
 
+def test_a_filter_chooses_among_the_places_of_a_pattern() -> None:
+    """By their own names, as with bpftrace; a pattern of a uprobe is one name, unless the probe asks for its own."""
+
+    def places(text: str, only: str) -> list[str]:
+        return [str(each.attach) for each in Script(text, only=only).specs().programs]
+
+    opens = "tracepoint:syscalls:sys_enter_open* { @ = count(); }"
+    assert places(opens, "openat") == [f"tracepoint syscalls:sys_enter_{name}" for name in ("openat", "openat2")]
+    assert places(opens, "^tracepoint:syscalls:sys_enter_openat$") == ["tracepoint syscalls:sys_enter_openat"]
+    assert places("rt:sched_* { @ = count(); }", "^rawtracepoint:vmlinux:sched_switch$") == ["raw_tp sched_switch"]
+    with pytest.raises(InvalidValue, match="No probes to attach"):
+        places(opens, "nosuch")
+    assert places("u:libc:malloc { @ = count(); }", "^uprobe:/.*/libc.so.6:malloc$") == ["uprobe libc:malloc"]
+    assert places("u:libc:malloc_tri* { @[probe] = count(); }", "_trim$") == ["uprobe libc:malloc_trim"]
+    with pytest.raises(InvalidValue, match="No probes to attach"):
+        places("u:libc:malloc_tri* { @ = count(); }", "_trim$")
+
+
 def test_a_probe_that_called_exit_does_not_run_again() -> None:
     """It runs each 100 microseconds, and user space needs more to hear of it."""
     assert "".join(Script("interval:us:100 { @n++; if (@n == 7) { exit(); } }").output()) == "\n\n@n: 7\n"

@@ -216,5 +216,5 @@ def test_all_arguments_are_a_record() -> None:
         found = script.printer().maps()
     assert all(f"@[{{ .pid = {NO_PROCESS + number} }}]: 1\n" in found for number in range(3))
     assert "@s: { .preempt = false, .prev = 0x" in found.replace("true", "false")
-    with pytest.raises(CompileError, match="there is no record of all args at BEGIN"):
+    with pytest.raises(CompileError, match="BEGIN has no arguments: args and arg0 are for"):
         Script("BEGIN { print(args); }").specs()

@@ -114,6 +114,11 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
         ('BEGIN { print(pton("1.2.3")); }', '"1.2.3"', "1.2.3 is no address of IPv4 or IPv6"),
         ('BEGIN { print(buf(pton("1.2.3.4"), 8)); }', None, "buf() of 8 bytes: give 1 to 4, as the array has"),
         ('BEGIN { print(macaddr(pton("1.2.3.4"))); }', None, "macaddr() takes 6 bytes, and this has 4"),
+        (
+            'BEGIN { print(cgroupid("/proc")); }',
+            '"/proc"',
+            "/proc is not the directory of a control group of cgroup2, which",
+        ),
         ('BEGIN { print(cgroupid("/nowhere")); }', '"/nowhere"', "/nowhere: No such file or directory"),
         ('BEGIN { print(getopt("count", 1)); }', None, "--count=x: this is not a number: decimal, octal"),
         (

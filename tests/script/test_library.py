@@ -98,6 +98,7 @@ def test_a_variable_of_a_file_that_moves() -> None:
     for text in ('uretprobe:/bin/x:f { @ = *uaddr("v"); }', 'usdt:/bin/x:a:b { @ = *uaddr("v"); }'):
         other = Script(text)
         other._script.script.files.variable = lambda *_: UserVariable(0x4000, 4, 0x1000, moves=True)
+        other._script.script.files.check = lambda _: None
         with pytest.raises(CompileError, match=r"lies at another address in each process"):
             other.compile(FakeTarget())
 
@@ -110,6 +111,7 @@ def test_a_variable_that_is_not_there() -> None:
         raise NotFound(f"{binary} has no symbol {name}, {function}, {pid}")
 
     script._script.script.files.variable = missing
+    script._script.script.files.check = lambda _: None
     with pytest.raises(CompileError, match="/bin/x has no symbol v, f, -1"):
         script.compile(FakeTarget())
 

@@ -214,6 +214,7 @@ def positional(s: Scope, position: int, node: ast.Identifier, *, stacked: bool =
         if position >= taken:
             raise s.error(f"{attach.name} has {taken} arguments: arg0 to arg{taken - 1}", node)
         return Integer(p.b.load(p.context, 8 * position, 8), signed=False)
+    _check_has_arguments(s, node)
     if not isinstance(attach, Kprobe | KprobeMulti | Uprobe) or stacked:
         kinds = "kprobes, uprobes, usdt and raw tracepoints"
         raise s.error(f"{node.name} is not supported here: it is for {kinds}; write args.NAME", node)
@@ -223,6 +224,16 @@ def positional(s: Scope, position: int, node: ast.Identifier, *, stacked: bool =
     return Integer(registers.argument(p, position, space), signed=False)
 
 
+#: Probes at no function and no event of the kernel's with fields.
+_WITHOUT_ARGUMENTS = {"begin", "end", "self", "bench", "interval", "profile", "software", "hardware", "watchpoint"}
+
+
+def _check_has_arguments(s: Scope, node: ast.Node) -> None:
+    if s.point.provider.lower() in _WITHOUT_ARGUMENTS:
+        kinds = "tracepoint, rawtracepoint, fentry, fexit, kprobe, uprobe and usdt"
+        raise s.error(f"{s.point.text} has no arguments: args and arg0 are for {kinds}", node)
+
+
 def argument(s: Scope, name: str, node: ast.Node) -> Value:
     """`args.name`: a field of the tracepoint, an argument of the function."""
     p = s.p
@@ -230,7 +241,9 @@ def argument(s: Scope, name: str, node: ast.Node) -> Value:
         from pyebpf.bpftrace.translate.user_types import argument as user_argument
 
         return user_argument(s, p.attach, name, node)
-    if p.attach is None or isinstance(p.attach, Usdt) or s.point.provider.upper() in ("BEGIN", "END"):
+    if s.point.provider.lower() in ("begin", "end", "self", "bench"):  # in others an event of perf has fields
+        _check_has_arguments(s, node)
+    if p.attach is None or isinstance(p.attach, Usdt):
         raise s.error(f"there are no args by name at {s.point.text}: write arg0, arg1 and so on", node)
     if name.startswith("common_"):
         raise s.error(f"{name} is not supported: the kernel does not let programs read it", node)
@@ -284,6 +297,7 @@ def _all_arguments(s: Scope, node: ast.Identifier) -> Value:
         names = argument_names(s, attach, node)
         return Group([kept(s, argument(s, name, node), node) for name in names], names)
     else:
+        _check_has_arguments(s, node)
         raise s.error(f"there is no record of all args at {s.point.text}: write arg0, arg1 and so on", node)
     names = [each.name for each in found if not each.name.startswith("__")]
     if not names:

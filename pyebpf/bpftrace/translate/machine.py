@@ -136,6 +136,8 @@ def _cgroup_id(s: Scope, node: ast.Call) -> Value:
         found = s.script.cgroup_id(path)
     except OSError as error:
         raise s.error(f"{path}: {error.strerror}: give the directory of a group of cgroup2", first) from None
+    except NotFound as error:
+        raise s.error(str(error), first) from None
     return Integer(s.p.b.const(found), signed=False, literal=found)
 
 

@@ -25,9 +25,12 @@ class UserFiles:
         """The parameters of functions of a file, and its types. Raises NotFound where nothing tells them."""
         raise NotFound(f"{binary}: no files are read here")
 
-    def has(self, attach: Uprobe) -> bool:  # noqa: ARG002 - as above
-        """Whether a file and functions in it are there."""
-        return True
+    def path(self, binary: str, pid: int) -> str:  # noqa: ARG002 - as above
+        """The path of a program or library that a script names. Raises NotFound."""
+        return binary
+
+    def check(self, attach: Uprobe) -> None:
+        """Raise NotFound unless a file and functions in it are there."""
 
     def matching(self, kind: str, pattern: str, name: str, pid: int) -> Sequence[str]:  # noqa: ARG002 - as above
         """The files whose path matches a pattern, and that have attach points of a `kind` and name, itself a pattern.
