@@ -358,9 +358,7 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
                 raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
             place = UnkeptStruct(value.entity.type, value.entity.space)
             return copy or Special(place, Int(value.address(s.p), U64))
-        raise s.error(
-            "an array of structs, texts or floats is not kept: write an element, value[0], or buf(value)", node
-        )
+        raise s.error("an array of structs, texts or floats is not kept: write value[0], or buf(value)", node)
     return value
 
 
