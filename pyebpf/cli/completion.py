@@ -125,7 +125,7 @@ def commands() -> dict[str, Command]:
 
 
 def unnamed() -> dict[str, Command]:
-    """What stands in place of a command's name: options of scripts, those behind -l, one's own program in Python."""
+    """Entries for the place of a command: options of scripts, those behind -l, a program of one's own in Python."""
     return {
         "@script": script(),
         "@list": _listing(),

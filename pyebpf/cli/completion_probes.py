@@ -59,7 +59,7 @@ def script_candidates(word: str) -> list[str]:
 
 
 def _plain(lead: str, kind: str, rest: str) -> list[str]:
-    """What stands behind `lead` that begins with `rest`, with the lead."""
+    """Words that stand behind `lead` and begin with `rest`, with the lead."""
     if is_pattern(rest):
         return []
     try:
