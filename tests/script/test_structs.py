@@ -206,7 +206,7 @@ def test_a_variable_has_an_array_of_structs() -> None:
         assert at_memory(data, script + text + " }") == f"(-3, 6, 200, {{ .a = 1, .b = 2 }}, {8 * length})\n"
     for wrong, message in (
         ("print($x[40].a);", "index 40 lies outside the array of 40"),
-        ("@a = $x;", "an array of structs, texts or floats is not kept: write value"),
+        ("@a = $x;", "an array of structs, texts or floats is not kept: write an element"),
         ("print($x + 1);", "an array of structs, texts or floats is not kept"),
     ):
         with pytest.raises(CompileError, match=message):

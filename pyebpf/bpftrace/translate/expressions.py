@@ -345,29 +345,6 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
         s.storage.write(name, value)
 
 
-<<<<<<< HEAD
-=======
-def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
-    """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
-    if isinstance(value, Embedded | Elements):
-        row = members.row_of(s, value, node)
-        if row is not None:
-            return row
-        if large and isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
-            place = UnkeptStruct(arrays.c_type(value.entity), value.entity.space)
-            return Special(place, Int(value.address(s.p), U64))
-        if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
-            copy = members.copied(s, value, node)
-            if copy is None and not large:
-                what, why = value.entity.describe(), members.why_not_copied(s, value.entity.type)
-                raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
-            place = UnkeptStruct(value.entity.type, value.entity.space)
-            return copy or Special(place, Int(value.address(s.p), U64))
-        raise s.error("an array of structs, texts or floats is not kept: write value[0], or buf(value)", node)
-    return value
-
-
->>>>>>> h_slotB
 def _increment(s: Scope, node: ast.Increment) -> Value | None:
     operator = node.operator[0]
     if isinstance(node.target, ast.Variable):
