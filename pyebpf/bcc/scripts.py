@@ -51,6 +51,9 @@ CURRENT = {
     "NULL": "0",
 }
 RESULT = ("$retval", "retval")
+_FLOATING = frozenset({"float", "double"})
+#: What stands before the = of a comparison.
+_OF_COMPARISONS = ("=", "!", "<", ">")
 _TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\$?[A-Za-z_]\w*|->|\.|\d\w*|@user\b|@kernel\b|//|/\*|\s+|.', re.DOTALL
 )
@@ -86,14 +89,15 @@ class Entry:
 class Expressions:
     """Expressions of one specification, translated; `entries` are those that its entry keeps.
 
-    `result` is the type of what the function returns, as C has it, "" where nothing tells it.
+    `result` is the type of what the function returns, a number's as bpftrace has it, any other as C does, "" where
+    nothing tells it; `said` is the type that the specification gives it, of a number, which comes first.
     """
 
-    def __init__(self, text: str, probe: Probe, number: int, result: str = "") -> None:
+    def __init__(self, text: str, probe: Probe, number: int, result: str = "", said: str = "") -> None:
         self._text = text
         self._probe = probe
         self._number = number
-        self._result = result
+        self._result, self._said = result, said
         self._begin = self._end = behind_probe(text, probe)
         self.entries: list[Entry] = []
 
@@ -103,11 +107,19 @@ class Expressions:
         self._end = self._begin + len(text)
         return text
 
+    def number_type(self, type_: str) -> None:
+        """The type of a value that is next in the specification: refuse one that probes do not read."""
+        self.part(type_)
+        if _FLOATING.intersection(type_.split()) and "*" not in type_:
+            word = type_.rsplit(maxsplit=1)[-1]
+            self._begin = self._end - len(type_)
+            raise self._refused(word, f"probes read no floating-point numbers, as {type_}: give a type of integers")
+
     def condition(self, expression: str) -> str:
         """A filter or a predicate, translated."""
         self.part(expression)
         found = next((each["signed"] for each in _SIGNED.finditer(expression) if each["signed"]), None)
-        if found is not None and self._probe.kind == "r" and self._probe.where and not self._result:
+        if found is not None and self._probe.kind == "r" and self._probe.where and not (self._result or self._said):
             raise self._refused(
                 found,
                 f"{found}: nothing tells the type of what {self._probe.name} returns, and as 64 bits an int is never "
@@ -142,12 +154,18 @@ class Expressions:
             elif word in CURRENT:
                 found.append(CURRENT[word])
             elif word == "$retval":
-                found.append(self._returned(word, at_entry=at_entry))
+                found.append(self._returned(word, at_entry=at_entry, is_struct=_next(words, position) == "->"))
             elif word.startswith("$"):
                 names = ", ".join(["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
                 raise self._refused(word, f"{word} is none of {names}")
             elif word in _NOT_TAKEN:
                 raise self._refused(word, f"{word} begins {_NOT_TAKEN[word]}, which no specification has: leave it out")
+            elif word == "=" and _next(words, position) != "=" and before not in _OF_COMPARISONS:
+                raise self._refused(word, "= assigns, which no specification does: to compare, write `==`")
+            elif word[0] == "'":
+                found.append(self._character(word))
+            elif word in RESULT and before not in ("->", "."):
+                found.append(self._returned(word, at_entry=at_entry, is_struct=_next(words, position) == "->"))
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
                 found.append(self._name(word, at_entry=at_entry))
             else:
@@ -196,7 +214,7 @@ class Expressions:
             if parameter.name == name:
                 self._is_there(name, at_entry=at_entry)
                 return f"({cast(parameter.type)}arg{position})"
-        return self._returned(name, at_entry=at_entry) if name in RESULT else name
+        return name
 
     def _is_there(self, name: str, *, at_entry: bool) -> None:
         if self._probe.kind == "t":
@@ -204,8 +222,18 @@ class Expressions:
         if self._probe.kind == "r" and not at_entry:
             raise self._refused(name, f"{name} is gone when the function returns: $entry({name})")
 
-    def _returned(self, word: str, *, at_entry: bool) -> str:
-        """The result of the function, of its type where that is known."""
+    def _character(self, word: str) -> str:
+        """A character of C's as its number."""
+        try:
+            found = word[1:-1].encode("ascii").decode("unicode_escape")
+        except ValueError:
+            found = ""
+        if len(found) != 1:
+            raise self._refused(word, f"{word} is not one character of ASCII, nor an escape such as '\\n'")
+        return str(ord(found))
+
+    def _returned(self, word: str, *, at_entry: bool, is_struct: bool) -> str:
+        """The result of the function, of its type where that is known; a struct's address if it `is_struct`."""
         probe = self._probe
         if probe.kind == "t":
             raise self._refused(word, f"{word} is for the return of a function; of a system call write args->ret")
@@ -215,7 +243,16 @@ class Expressions:
             raise self._refused(word, f"{word} is not known at the entry: write r:{probe.where}:{probe.name}")
         if at_entry:
             raise self._refused(word, f"{word} is not known at the entry: $entry(x) is for parameters")
-        type_ = cast(self._result)
+        if self._result == "void":
+            raise self._refused(word, f"{probe.name} returns nothing: its type is void")
+        if self._result.endswith("*"):
+            return f"({cast(self._result)}retval)" if is_struct else "retval"
+        if self._result and not re.fullmatch(r"u?int\d+", self._result):
+            raise self._refused(
+                word,
+                f"{probe.name} returns a {self._result}, and probes read what is returned as an integer or a pointer",
+            )
+        type_ = cast(self._said or self._result)
         return f"({type_}retval)" if type_ else "retval"
 
     def _strcmp(self, inner: str, *, at_entry: bool) -> str:
@@ -256,6 +293,11 @@ class Expressions:
         )
 
 
+def _next(words: Sequence[str], position: int) -> str:
+    """The word behind one, spaces left out; "" if none is."""
+    return next((each for each in words[position + 1 :] if not each.isspace()), "")
+
+
 def cast(type_: str) -> str:
     """The cast for a C type; "" for none, and for addresses of characters, and of nothing known, which are numbers."""
     words = [word for word in type_.replace("*", " * ").split() if word not in ("const", "volatile", "__user")]
@@ -268,8 +310,8 @@ def guarded(condition: str, body: str) -> str:
 
 
 def is_pattern(probe: Probe) -> bool:
-    """Whether the name stands for several functions."""
-    return probe.kind in ("p", "r") and any(each in probe.name for each in "*?[")
+    """Whether the name stands for several functions, or probes."""
+    return any(each in probe.name for each in "*?[")
 
 
 def attach_point(probe: Probe) -> str:
@@ -292,7 +334,8 @@ def _typed(type_: str, value: str) -> str:
         return value
     if " ".join(type_.split()) in _CHARACTER_TYPES:
         return f"str({value})"
-    return f"({cast(type_)}({value}))" if cast(type_) else value
+    is_whole = type_.split()[:1] in (["struct"], ["union"]) and "*" not in type_
+    return f"({cast(type_)}({value}))" if cast(type_) and not is_whole else value
 
 
 def distribution_script(
@@ -307,12 +350,12 @@ def distribution_script(
     parts = list(_settings(strings))
     for number, (function, spec) in enumerate(specs):
         said = (type_ for type_, each in zip(spec.types, spec.expressions, strict=True) if each in RESULT)
-        of_result = next(said, "") or _result(spec.probe, [*spec.expressions, spec.filter], result)
-        expressions = Expressions(spec.text, spec.probe, number, of_result)
+        of_result = _result(spec.probe, [*spec.expressions, spec.filter], result)
+        expressions = Expressions(spec.text, spec.probe, number, of_result, next(said, ""))
         conditions = [f"{name} == {value}" for name, value in (("pid", pid), ("tid", tid)) if value is not None]
         values = []
         for each in spec.types:
-            expressions.part(each)
+            expressions.number_type(each)
         for type_, each in zip(spec.types, spec.expressions, strict=True):
             value = expressions.value(each)
             values.append(_typed(type_, "retval" if each in RESULT and spec.probe.kind == "r" else value))
@@ -400,7 +443,7 @@ def trace_script(specs: Sequence[Trace], options: TraceOptions, result: ResultTy
         expressions.part(f'"{spec.format}"')
         layout, given = _format(spec, expressions)
         if is_pattern(spec.probe):
-            place, named = "%-16s", ["func"]
+            place, named = "%-16s", ["func" if spec.probe.kind in ("p", "r") else "probe"]
         else:
             place, named = quoted(f"{spec.probe.name:<16}")[1:-1].replace("%", "%%"), []
         body = f'printf("{row} {place} {mark}{layout}\\n", {", ".join([*before, *named, *given])});'

@@ -241,6 +241,8 @@ def parse_trace(text: str) -> Trace:
         kind, where, name = "p", "", words[0]
     elif len(words) == 2:
         kind, where, name = ("p", *words)
+        if where in ("t", "tracepoint"):
+            raise refused(text, parts[1][0], f"a tracepoint has a category before its name: write t:CATEGORY:{name}")
     else:
         kind, where, name = words[0] or "p", words[1], ":".join(words[2:])
     if kind not in KINDS:

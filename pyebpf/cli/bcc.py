@@ -55,7 +55,10 @@ def declare(name: str, description: str) -> Parser:
 
 
 def result_types(pid: int | None) -> ResultType:
-    """The types of what functions return: of a file by its debugging information, of the kernel by BTF."""
+    """The types of what functions return: of a file by its debugging information, of the kernel by BTF.
+
+    A number's is one of bpftrace's, any other C's; "" where nothing tells it.
+    """
 
     def result(probe: Probe) -> str:
         from pyebpf.runtime.loaded import Loaded
@@ -73,9 +76,9 @@ def result_types(pid: int | None) -> ResultType:
                     found = loaded.target().function(probe.name).returns
         except PyebpfError:
             return ""  # what is wrong with the function is told when the script is compiled
-        if found.kind not in ("int", "enum") or found.size not in (1, 2, 4, 8):
-            return ""
-        return f"{'' if found.signed else 'u'}int{8 * found.size}"
+        if found.kind in ("int", "enum") and found.size in (1, 2, 4, 8):
+            return f"{'' if found.signed else 'u'}int{8 * found.size}"
+        return found.c_name
 
     return result
 

@@ -9,7 +9,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.closing import Closing
-from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported, closest
+from pyebpf.errors import InvalidValue, KernelError, NotFound, NotSupported, PyebpfError, closest
+from pyebpf.specs.attach_point import is_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,7 +181,27 @@ class AttachPoints(Closing):
             features, reason = _NEEDS[pattern.kind]
             if not any(map(self.target.has, features)):
                 raise NotSupported(reason)
+        if pattern.kind in (UPROBE, USDT) and self._pid >= 0 and is_pattern(pattern.place):
+            return self._in_files(pattern)
         return _FIND[pattern.kind](self, pattern)
+
+    def _in_files(self, pattern: Pattern) -> Found:
+        """The same in each file that the process has mapped and whose path matches."""
+        from pyebpf.symbols.libraries import mapped_binaries
+
+        points: list[AttachPoint] = []
+        left_out = []
+        matches = _matcher(pattern.place)
+        for path in filter(matches, mapped_binaries(self._pid)):
+            try:
+                found = _FIND[pattern.kind](self, pattern._replace(place=path))
+            except (PyebpfError, OSError):  # without such functions, or gone
+                continue
+            points += found.points
+            left_out += found.left_out
+        if not points:
+            raise NotFound(f"no file that process {self._pid} has mapped has what {pattern.text!r} matches")
+        return Found(points, left_out)
 
     def like(self, pattern: str) -> str:
         """The closest names of tracepoints; functions of that kind are too many to be like one."""

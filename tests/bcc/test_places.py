@@ -77,14 +77,12 @@ DISTRIBUTIONS = [
 
 #: Specifications of trace whose scripts do not parse: the beginning of the message, and the place.
 UNPARSED = [
-    ('t:a:b (args->flags = 3) "%s", args->filename', "`)` is expected", "= 3"),
     ('t:a:b (args->flags == ) "%s", args->filename', "a value is expected here", ') "%s'),
     ('t:a:b "%d %d", args->dfd, ? 3', "a value is expected here", "? 3"),
     ('t:a:b "%d", args->dfd +', "a value is expected here", "d +"),
     ('r:a:f (retval ? 3) "%d", $latency', "`:` is expected", ') "%d'),
     ('t:a:b "%d", ? 3', "a value is expected here", "? 3"),
     ('t:a:b (1 ? 2) "%d", 3', "`:` is expected", ') "%d'),
-    ("t:a:b \"%d\", 'a'", "there are no single quotes", "'a"),
 ]
 
 

@@ -106,6 +106,8 @@ TRACED = {
 }  # fmt: skip
 #: What is refused: the message, and what the caret is under.
 REFUSED = {
+    "p:c:f(double x):float:x": ("probes read no floating-point numbers, as float: give a type of integers", "f"),
+    "p:c:f():u32,double:arg1,arg2": ("probes read no floating-point numbers, as double", "d"),
     "x:y:z()": ("write p:FILE:FUNCTION()", "x"),
     "p::f(": ("this ( is not closed", "("),
     "p::f():int": ("write TYPE:EXPRESSION", "i"),
@@ -150,6 +152,10 @@ REFUSED = {
     "p::f():int:)": ("this ) closes nothing", ")"),
 }
 REFUSED_TRACES = {
+    't:sched_switch "x"': ("a tracepoint has a category before its name: write t:CATEGORY:sched_switch", "s"),
+    't:a:b (args->flags = 3) "x"': ("= assigns, which no specification does: to compare, write `==`", "="),
+    'p:c:f (arg1 += 3) "x"': ("= assigns", "="),
+    """p:c:f (arg1 == 'ab') "x\"""": ("'ab' is not one character of ASCII", "'"),
     'r:c:kill (retval < 0) "x"': ("retval < 0: nothing tells the type of what kill returns", "r"),
     'r:c:kill (retval != -1) "x"': ("write (int)retval != -1, or (long)retval != -1", "r"),
     'r:c:kill ($entry(arg2) > 0 && $retval == -1) "x"': ("write (int)$retval == -1", "$"),
@@ -231,11 +237,52 @@ def test_a_result_has_the_type_that_is_said(type_, word):
     said = parse_distribution(f"r:c:f():{type_}:{word}:!{word} || {word} == 1")
     assert f"if ((!{meant} || {meant} == 1))" in distribution_script([("count", said)])
     told = parse_distribution(f"r:c:f():u64:{word}+1:{word} < 0")
-    script = distribution_script([("count", told)], result=lambda _: "int")
-    assert "if ((((int)retval) < 0)) { @spec0[((u64)(((int)retval)+1))]" in script
-    script = trace_script([parse_trace(f'r:c:f ({word} < 0) "%d", {word}')], TraceOptions(), lambda _: "int")
-    assert "if ((((int)retval) < 0))" in script
-    assert "comm, ((int)retval));" in script
+    script = distribution_script([("count", told)], result=lambda _: "int32")
+    assert "if ((((int32)retval) < 0)) { @spec0[((u64)(((int32)retval)+1))]" in script
+    script = trace_script([parse_trace(f'r:c:f ({word} < 0) "%d", {word}')], TraceOptions(), lambda _: "int32")
+    assert "if ((((int32)retval) < 0))" in script
+    assert "comm, ((int32)retval));" in script
+
+
+@pytest.mark.parametrize("word", ["$retval", "retval"])
+def test_a_result_that_points_to_a_struct_has_members(word):
+    """Of the struct that the function's type names; alone it is a number."""
+    text = f'r:c:f ({word} ->id > 3) "%d %s %x", {word}->id, {word}->name, {word}'
+    script = trace_script([parse_trace(text)], TraceOptions(), lambda _: "struct req *")
+    assert "if (((struct req *)retval ->id > 3))" in script.replace("((struct req *)retval)", "(struct req *)retval")
+    assert "((struct req *)retval)->id, str(((struct req *)retval)->name), retval);" in script
+
+
+@pytest.mark.parametrize(
+    ("type_", "message"),
+    [
+        ("void", "f returns nothing: its type is void"),
+        ("float", "f returns a float, and probes read what is returned as an integer or a pointer"),
+        ("struct pt", "f returns a struct pt, and probes read"),
+    ],
+)
+@pytest.mark.parametrize("text", ["r:c:f():u64:$retval", "r:c:f():u64:1:$retval > 2", "r:c:f()"])
+def test_a_result_that_no_register_of_integers_has_is_refused(type_, message, text):
+    """Whatever type the specification says."""
+    with pytest.raises(InvalidValue, match=message):
+        distribution_script([("count", parse_distribution(text))], result=lambda _: type_)
+
+
+def test_a_character_is_its_number():
+    """Those of ASCII, with C's escapes; no others."""
+    script = trace_script(
+        [parse_trace(r"""c:f (arg1 == 'a' || arg1 == '\n' || arg1 == '\x41') "%d", '\0'""")], TraceOptions()
+    )
+    assert "if ((arg0 == 97 || arg0 == 10 || arg0 == 65))" in script
+    assert "comm, 0);" in script
+
+
+def test_a_struct_by_value_is_counted_by_its_content():
+    """Its type needs no cast, which would be one to its address."""
+    spec = parse_distribution("p:c:f(struct req *r):struct inner,u32:r->in,r->id")
+    assert "@spec0[((struct req *)arg0)->in, ((u32)(((struct req *)arg0)->id))]" in distribution_script(
+        [("count", spec)]
+    )
 
 
 def test_the_type_of_a_result_is_asked_for_where_it_is_used():
@@ -331,3 +378,10 @@ def test_what_is_no_specification_is_refused_at_its_place(text):
     assert message in told
     assert shown == f"    {text}".replace("\t", " ")
     assert shown[len(caret) - 1 :][:1] == below
+
+
+def test_a_pattern_is_named_in_each_line():
+    """Of functions by the function, of other probes by the probe."""
+    for text, named in (("c:a*", "func"), ("r:c:a*", "func"), ("u:c:p:*", "probe"), ("t:sched:*", "probe")):
+        script = trace_script([parse_trace(text)], TraceOptions())
+        assert f'%-16s \\n", pid, tid, comm, {named});' in script

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from pyebpf.bcc.specs import Probe
 from pyebpf.cli.bcc import result_types
 from tests.support.command import pyebpf, running
+from tests.support.debugged import compiled
 from tests.support.needs import needs, needs_functions
 from tests.support.system_calls import NO_PROCESS, getpgid, getppid
 from tests.support.traced import Traced, binary
@@ -218,11 +220,11 @@ def test_texts_are_as_long_as_is_asked_for(tmp_path):
 
 
 def test_the_types_of_what_functions_return():
-    """Of the kernel by BTF, with the sign; nothing of what nobody knows."""
+    """Of the kernel by BTF, with the sign, of C where it is no number; nothing of what nobody knows."""
     result = result_types(None)
     assert result(Probe("r", "", "vfs_fsync")) == "int32"
     assert result(Probe("r", "", "no_such_function")) == ""
-    assert result(Probe("r", "", "fget")) == ""  # an address
+    assert result(Probe("r", "", "fget")) == "struct file *"
     assert result(Probe("r", "/no/such/file", "f")) == ""
     assert result(Probe("r", binary("pie"), "negative")) == "int32"
     assert result(Probe("r", binary("pie"), "deep")) == "int64"
@@ -265,3 +267,53 @@ def test_names_cannot_write_to_the_terminal(tmp_path):
     assert tool.out.splitlines()[1].endswith(f" {shown}")
     assert len(tool.out.splitlines()) == 2
     assert table.out.splitlines()[-1] == f"[{shown}]: 1"
+
+
+RESULTS = """
+#include <stdlib.h>
+struct inner { int a; short b; };
+struct req { int id; struct inner in; };
+__attribute__((noinline)) struct req *make(int i) {
+    struct req *r = calloc(1, sizeof *r); r->id = i; r->in.a = i % 2; r->in.b = -1; return r;
+}
+__attribute__((noinline)) int take(struct req *r, char c) { asm volatile("" ::: "memory"); return c - r->id; }
+__attribute__((noinline)) double scale(int i) { asm volatile("" ::: "memory"); return i * 1.5; }
+__attribute__((noinline)) void nothing(int i) { asm volatile("" ::: "memory"); }
+int main(void) {
+    double d = 0;
+    for (int i = 1; i < 6; i++) { d += take(make(i), 'a' + i); d += scale(i); nothing(i); }
+    return d < 0;
+}
+"""
+
+
+def test_what_a_program_returns_has_its_type(tmp_path):
+    """Members of a struct that is pointed to, characters, structs by content; others are refused."""
+    path = compiled(tmp_path / "program", RESULTS, "-O1")
+    with running("trace", f'r:{path}:make (retval->id > 3) "%d", $retval->in.a', f"p:{path}:take (c == 'c')") as tool:
+        subprocess.run([path], check=True)
+        tool.stop()
+    assert [line.split()[3:] for line in tool.out.splitlines()[1:]] == [["take"], ["make", "0"], ["make", "1"]]
+    counts = ["-C", f"p:{path}:take():struct inner:r->in", "-i", "30"]
+    with running("argdist", *counts) as tool:
+        subprocess.run([path], check=True)
+        tool.stop()
+    assert re.findall(r"^\[\{.*", tool.out, re.MULTILINE) == ["[{ .a = 0, .b = -1 }]: 2", "[{ .a = 1, .b = -1 }]: 3"]
+    for name, message in (("scale", "scale returns a double"), ("nothing", "nothing returns nothing")):
+        done = pyebpf("argdist", "-C", f"r:{path}:{name}():u64:$retval")
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+def test_a_process_has_files_that_patterns_match(tmp_path):
+    """Of `pyebpf list`, by their paths."""
+    path = compiled(
+        tmp_path / "waits",
+        "#include <unistd.h>\nint rests(void) { return pause(); } int main(void) { return rests(); }",
+    )
+    with subprocess.Popen([path]) as process:
+        try:
+            done = pyebpf("list", "-p", str(process.pid), f"u:{tmp_path}/w*:rest*", "u:*:nosuch")
+        finally:
+            process.kill()
+    assert done.stdout == f"uprobe:{path}:rests\n"
+    assert f"no file that process {process.pid} has mapped has what 'u:*:nosuch' matches" in done.stderr
