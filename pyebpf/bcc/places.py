@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pyebpf.bcc.scripts import CURRENT, spec_of_line
+from pyebpf.bcc.expressions import CURRENT
+from pyebpf.bcc.scripts import spec_of_line
 from pyebpf.bcc.specs import behind_probe, place_of, refused
 from pyebpf.errors import closest, without_decorators
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyebpf.bcc.scripts import CURRENT, TraceOptions, distribution_script, trace_script
+from pyebpf.bcc.expressions import CURRENT
+from pyebpf.bcc.scripts import TraceOptions, distribution_script, trace_script
 from pyebpf.bcc.specs import parse_distribution, parse_trace
 from pyebpf.bpftrace.parser import parse
 from pyebpf.errors import InvalidValue
