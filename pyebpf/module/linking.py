@@ -141,7 +141,7 @@ class _Linker:
     def _with_scratch(
         self, probe: AnyProbe, attachment: Attachment, name: str, module: ir.Module, error: CompileError
     ) -> tuple[dict[str, MapSpec], Code]:
-        """The same with its large records in scratch memory, or all but the smallest. Raises the first error."""
+        """The same with its large records in scratch memory, or all but the smallest. Raises the last error."""
         from pyebpf.builder.scratch import RoomyFunctionBuilder, ScratchFunctionBuilder
 
         largest = max((slot.size for function in module.functions for slot in function.slots), default=0)
