@@ -84,7 +84,7 @@ class Specifier:
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
         if self.kind == "c":
-            return _field(f"chr({name})", layout), _CODES[8]
+            return _field(f"character({name})", layout), _CODES[8]
         if self.zeros and self.width and not self.left:
             layout = f"0{self.width}"  # after a sign
         code = _CODES[_BITS.get(self.length, _WORD)]
@@ -105,7 +105,7 @@ class Specifier:
             sign = "-" if number < 0 else "+" if self.plus else ""
             return self._padded(text, sign)
         if self.kind == "c":
-            return self._padded(chr(number & 0xFF))
+            return self._padded(character(number & 0xFF))
         if self.kind == "p":
             return self._padded(f"{number:x}", "0x" if number else "")
         before = {"x": "0x", "X": "0X", "o": "0"}.get(self.kind, "") if self.alternate and number else ""
@@ -117,6 +117,11 @@ class Specifier:
         if self.kind == "s":
             return padded(text, -self.width if self.left else self.width)
         return f"{sign}{text}".ljust(self.width) if self.left else f"{sign}{text}".rjust(self.width)
+
+
+def character(byte: int) -> str:
+    """A byte as text that is written as this byte."""
+    return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)  # as surrogateescape has it
 
 
 def padded(text: str, width: int) -> str:
@@ -207,7 +212,8 @@ def texts_of_records(
     # What the script says gets in as a literal.
     source = f"lambda records: [f{template!r} {each}]"
     wide = lru_cache(1024)(lambda whole, width, precision: padded(whole[:precision], width))
-    given = {"text": text, "cut": cut, "padded": wide, "unpack": form.unpack, "start": form.unpack_from, "end": b"\0"}
+    given: dict[str, Any] = {"text": text, "cut": cut, "padded": wide, "character": character}
+    given |= {"unpack": form.unpack, "start": form.unpack_from, "end": b"\0"}
     made: Callable[[Iterable[bytes]], list[str]] = eval(source, given)  # noqa: S307 - as above
     return made
 

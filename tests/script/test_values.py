@@ -309,3 +309,23 @@ def test_a_number_that_a_parameter_does_not_hold_is_refused() -> None:
     """As of a variable that `let` declares."""
     with pytest.raises(CompileError, match="300 does not fit the variable's type: it holds 0 to 255"):
         Script("fn f($x : uint8) : int64 { $x = 300; return $x; } BEGIN { print(f(1)); }").compile(FakeTarget())
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("print(($i < (uint64)0xffffffff81000000, $i + (uint64)0xffffffff81000000));", "(true, 18446744071578845185)"),
+        ("print((-$i, $i - 5, $i * -1, $i > -1, ~$i));", "(-1, -4, -1, true, -2)"),
+        ("@[$i] = 1; @[(uint64)0xffffffff81000000] = 2; print(len(@)); clear(@);", "2"),
+        ("$k = $i; $k -= 5; print($k);", "-4"),
+    ],
+)
+def test_the_number_of_a_loop_takes_the_sign_of_others(body: str, expected: str) -> None:
+    """Where the script wrote its ends: it is less than an address of the kernel's; alone it is signed."""
+    assert printed(f"BEGIN {{ for ($i : 1..2) {{ {body} }} }}").splitlines()[0] == expected
+
+
+def test_a_character_is_one_byte() -> None:
+    """Also from 128 on, of which two may be one of UTF-8; with a width, too."""
+    text = printed('BEGIN { printf("%c%c|%c|%3c|%-3c|", 0xc3, 0xa9, 255, (int8)-1, 65); }')
+    assert text.encode("utf-8", "surrogateescape") == b"\xc3\xa9|\xff|  \xff|A  |"

@@ -61,6 +61,8 @@ class Scope:
         self.bound: dict[str, tuple[Stored, ...]] = {}
         #: Types of variables that the script declares: numbers are cut to them, and longer texts refused.
         self.declared: dict[str, Number | Boolean | String] = {}
+        #: Variables of loops over numbers that the script wrote, none below 0: as such they take the sign of others.
+        self.natural: set[str] = set()
         #: Variables that a `let` declares, and those of them that are read before anything tells their type.
         self.let: set[str] = set()
         self.untyped: set[str] = set()

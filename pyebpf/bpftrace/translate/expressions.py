@@ -128,6 +128,8 @@ def _variable(s: Scope, node: ast.Variable) -> Value:
     if node.name in s.bound:
         return Group([each.read(s.p) for each in s.bound[node.name]])
     found = s.storage.now(node.name)
+    if isinstance(found, Integer) and node.name in s.natural:
+        found.type = replace(found.type, flexible=True)
     if found is not None:
         return found
     if node.name in s.let:

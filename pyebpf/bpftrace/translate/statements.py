@@ -219,7 +219,10 @@ def _for(s: Scope, node: ast.For) -> None:
         at = index.value if signed else p.b.binary(Op.ADD, index.value, first.value)
         assign_variable(s, node.variable.name, Integer(at, signed=signed), node.variable)
         s.loops.append(loop)
+        if first.literal >= 0:
+            s.natural.add(node.variable.name)
         run_block(s, node.body)
+        s.natural.discard(node.variable.name)
         s.loops.pop()
 
 
