@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String
 from pyebpf.dataclass import dataclass
