@@ -95,6 +95,8 @@ class Script(BPF):
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
         self.escapes = False
+        #: Whether a signal asked for the end: commands of `system()` that wait then are not run, END's are.
+        self.is_interrupted: Callable[[], bool] = lambda: False
         #: What was dropped in the last run, by reason (see `dropped`).
         self.last_dropped: Mapping[str, int] = {}
 
@@ -262,6 +264,7 @@ class Script(BPF):
             super().detach()  # END's text comes behind all other
             captured.write()
             self._script.script.events.poll(0.0)
+            self.is_interrupted = lambda: False  # the commands of END are run
             for each in self._script.ends:
                 each.program.test_run()
             stopped = printer.taken_status()
@@ -348,10 +351,14 @@ class Script(BPF):
 
             kind = JsonPrinter
         made = kind(
-            _Tables(self), MachineNames(self), lambda path: beginning(path, limit, _complain), _system, _complain
+            _Tables(self), MachineNames(self), lambda path: beginning(path, limit, _complain), self._run, _complain
         )
         made.warns, made.escapes, made.unwatch = self.warns, self.escapes, self._unwatch
         return made
+
+    def _run(self, command: str) -> str:
+        """What a command of `system()` prints; nothing once a signal has ended the script, however many there are."""
+        return "" if self.is_interrupted() else _system(command)
 
     def _unwatch(self, address: int) -> None:
         from pyebpf.attach.perf_events import Breakpoint

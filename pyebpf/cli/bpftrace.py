@@ -219,6 +219,7 @@ def print_output(
                 sink.write(counted("attached_probes", "probes", count))
 
     with ExitStack() as files, until_signal() as stop, _signals_of(script):
+        script.is_interrupted = stop.is_set
 
         def is_over() -> bool:
             if child is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pyebpf.cli.bpftrace_options import INSTEAD
 from pyebpf.errors import NotFound
 from pyebpf.kernel.mounts import cgroup2_mounts
 from pyebpf.script import Script
-from tests.support.command import pyebpf
+from tests.support.command import pyebpf, running
 from tests.support.needs import lacks, needs
 from tests.support.system_calls import NO_PROCESS, getpgid
 
@@ -374,3 +375,15 @@ def test_options_of_bpftraces_that_are_not_here_say_what_is(option: str) -> None
     ):
         assert (done := pyebpf(*arguments)).returncode == 2
         assert done.stderr == f"{program}: {told}"
+
+
+def test_commands_that_wait_are_left_out_at_the_end() -> None:
+    """Which a signal asks for: those of END are run all the same."""
+    text = 'profile:hz:999 { system("sleep 0.1; echo one"); } END { system("echo last"); }'
+    with running("--unsafe", "-e", text) as tool:
+        time.sleep(1)
+        begun = time.monotonic()
+        tool.stop()
+    assert time.monotonic() - begun < 3
+    assert tool.out.split()[-1] == "last"
+    assert set(tool.out.split()) == {"one", "last"}
