@@ -357,7 +357,7 @@ class Script(BPF):
         return made
 
     def _run(self, command: str) -> str:
-        """What a command of `system()` prints; nothing once a signal has ended the script, however many there are."""
+        """Run a command of `system()`, and return what it prints; run none once a signal has ended the script."""
         return "" if self.is_interrupted() else _system(command)
 
     def _unwatch(self, address: int) -> None:
