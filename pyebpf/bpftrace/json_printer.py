@@ -26,7 +26,7 @@ from pyebpf.bpftrace.value_types import (
 from pyebpf.output.escape import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyebpf.bpftrace.events import Action
     from pyebpf.bpftrace.value_types import Names, ValueType
@@ -47,6 +47,8 @@ def counted(kind: str, noun: str, number: int) -> str:
     return f'{{"type": "{kind}", "count": {number}, "data": {{"{noun}": {number}}}}}\n'
 
 
+#: One encoder for all texts: json.dumps() makes one for each.
+_encoded = json.JSONEncoder(ensure_ascii=False).encode
 #: Texts that `json_text` writes otherwise, and those that such a one would look like.
 _BYTES = re.compile(r"[\ud800-\udfff]|\\x[89a-f][0-9a-f]")
 
@@ -56,7 +58,7 @@ def quoted(text: str) -> str:
 
     There, and where such characters stand already, a backslash becomes two, so that different keys stay different.
     """
-    return json.dumps(json_text(text) if _BYTES.search(text) else text, ensure_ascii=False)
+    return _encoded(json_text(text) if _BYTES.search(text) else text)
 
 
 def number(value: int) -> str:
@@ -166,8 +168,11 @@ class JsonPrinter(Printer):
         value = dict(table.shown_items()).get(values[0], table.absent())
         return "" if value is None else message("value", _entry(table.value_type, value, self.names, 1))
 
-    def _formatter(self, action: Action) -> None:
-        """None: each event is a line of its own."""
+    def _formatter(self, action: Action) -> Callable[[Iterable[bytes]], list[str]] | None:
+        formatted = super()._formatter(action)
+        if formatted is None:
+            return None
+        return lambda records: [message("printf", quoted(each)) for each in formatted(records)]
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         """A message with its place, which the action's text is."""
