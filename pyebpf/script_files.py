@@ -57,17 +57,13 @@ class ProgramFiles(UserFiles):
         locate(attach)
 
     def matching(self, kind: str, pattern: str, name: str, pid: int) -> Sequence[str]:
-        from fnmatch import fnmatchcase
         from glob import glob
 
         from pyebpf.errors import PyebpfError
         from pyebpf.runtime.attach_points import AttachPoints, Pattern
         from pyebpf.symbols.libraries import mapped_binaries
 
-        if pid < 0:
-            paths = sorted(glob(pattern))  # noqa: PTH207 - from the root, or from here
-        else:
-            paths = [path for path in mapped_binaries(pid) if fnmatchcase(path, pattern)]
+        paths = sorted(glob(pattern)) if pid < 0 else mapped_binaries(pid, pattern)  # noqa: PTH207 - from here, too
 
         def has(points: AttachPoints, path: str) -> bool:
             try:

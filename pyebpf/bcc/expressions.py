@@ -140,7 +140,7 @@ class Expressions:
                 found.append(f"(nsecs - {self._kept(word, 'nsecs', at_entry=at_entry)})")
             elif word in CURRENT:
                 found.append(CURRENT[word])
-            elif word == "$retval":
+            elif word == "$retval" or (word == "retval" and before not in ("->", ".")):
                 found.append(self._returned(word, at_entry=at_entry, is_struct=_next(words, position) == "->"))
             elif word.startswith("$"):
                 names = ", ".join(["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
@@ -151,8 +151,6 @@ class Expressions:
                 raise self._refused(word, "= assigns, which no specification does: to compare, write `==`")
             elif word[0] == "'":
                 found.append(self._character(word))
-            elif word in RESULT and before not in ("->", "."):
-                found.append(self._returned(word, at_entry=at_entry, is_struct=_next(words, position) == "->"))
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
                 found.append(self._name(word, at_entry=at_entry))
             else:

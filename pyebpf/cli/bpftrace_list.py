@@ -87,7 +87,7 @@ class Machine(AttachPoints):
             )
         from pyebpf.symbols.libraries import mapped_binaries
 
-        return [path for path in mapped_binaries(self.pid) if fnmatchcase(path, place or "*")]
+        return mapped_binaries(self.pid, place or "*")
 
     def of_kind(self, kind: str, place: str, name: str) -> list[AttachPoint]:
         """Attach points that match; where the kernel has none such, a line says why."""

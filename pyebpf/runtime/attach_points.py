@@ -191,8 +191,7 @@ class AttachPoints(Closing):
 
         points: list[AttachPoint] = []
         left_out = []
-        matches = _matcher(pattern.place)
-        for path in filter(matches, mapped_binaries(self._pid)):
+        for path in mapped_binaries(self._pid, pattern.place):
             try:
                 found = _FIND[pattern.kind](self, pattern._replace(place=path))
             except (PyebpfError, OSError):  # without such functions, or gone

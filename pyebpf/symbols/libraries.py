@@ -188,9 +188,11 @@ def _mapped(name: str, pid: int, root: str) -> str | None:
     return None
 
 
-def mapped_binaries(pid: int) -> list[str]:
-    """The paths of files that a process has code of, as it sees them. Raises NotFound, NotPermitted."""
-    return sorted(_code_of(pid))
+def mapped_binaries(pid: int, pattern: str = "*") -> list[str]:
+    """The paths that match of files that a process has code of, as it sees them. Raises NotFound, NotPermitted."""
+    from fnmatch import fnmatchcase
+
+    return sorted(path for path in _code_of(pid) if fnmatchcase(path, pattern))
 
 
 def _code_of(pid: int) -> dict[str, Mapping]:

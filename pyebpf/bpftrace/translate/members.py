@@ -139,24 +139,26 @@ def enum_number(s: Scope, number: Number, type_: KernelType) -> Number:
 
 def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
     """A value as it can be kept: of a struct or an array inside another a copy; with `large` of others the place."""
-    if isinstance(value, Embedded | Elements):
-        row = row_of(s, value, node)
-        if row is not None:
-            return row
-        if large and isinstance(value, Embedded) and isinstance(value.entity, KernelArray):
-            place = UnkeptStruct(arrays.c_type(value.entity), value.entity.space)
-            return Special(place, Int(value.address(s.p), U64))
-        if isinstance(value, Embedded) and not isinstance(value.entity, KernelArray):
-            copy = copied(s, value, node)
-            if copy is None and not large:
-                what, why = value.entity.describe(), why_not_copied(s, value.entity.type)
-                raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
-            place = UnkeptStruct(value.entity.type, value.entity.space)
-            return copy or Special(place, Int(value.address(s.p), U64))
+    if not isinstance(value, Embedded | Elements):
+        return value
+    row = row_of(s, value, node)
+    if row is not None:
+        return row
+    if isinstance(value, Elements) or (isinstance(value.entity, KernelArray) and not large):
         raise s.error(
             "an array of structs, texts or floats is not kept: write an element, value[0], or buf(value)", node
         )
-    return value
+    entity = value.entity
+    if isinstance(entity, KernelArray):
+        type_ = arrays.c_type(entity)
+    else:
+        type_, copy = entity.type, copied(s, value, node)
+        if copy is not None:
+            return copy
+        if not large:
+            what, why = entity.describe(), why_not_copied(s, type_)
+            raise s.error(f"{what} is not kept whole: write the members that you mean ({why})", node)
+    return Special(UnkeptStruct(type_, entity.space), Int(value.address(s.p), U64))
 
 
 def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:

@@ -64,7 +64,6 @@ def call(s: Scope, node: ast.Call, function: ast.Function) -> Value | None:
         raise s.error(f"functions call each other more than {MAX_CHAIN} deep: call fewer", node)
     values = [evaluate(s, each) for each in node.arguments]
     for parameter, value, given in zip(function.parameters, values, node.arguments, strict=True):
-        _declare(s, parameter)
         _hold(s, parameter.variable.name, parameter.type, value, given)
     b, left, loops = s.p.b, Join(f"{node.name} left"), s.loops
     s.frames.append(Frame(function, left, len(s.map_loops)))
@@ -101,16 +100,11 @@ def leave(s: Scope, node: ast.Return) -> None:
     s.p.b.jump(frame.left)
 
 
-def _declare(s: Scope, parameter: ast.Parameter) -> None:
-    """Give a parameter its type for all that the body assigns to it."""
-    type_ = type_names.value_type(s, parameter.type)
-    if isinstance(type_, Number | Boolean):
-        s.declared[parameter.variable.name] = type_
-
-
 def _hold(s: Scope, name: str, type_: ast.Type | ast.TypeOf, value: Value, node: ast.Expression) -> None:
-    """Give a parameter, or the result, a value, as one of its type."""
+    """Give a parameter, or the result, a value, as one of its type, which all has that the body assigns to it."""
     wanted: ValueType | None = type_names.value_type(s, type_)
+    if isinstance(wanted, Number | Boolean):
+        s.declared[name] = wanted
     if wanted is None or isinstance(value, Unknown):
         return
     s.variables.note(name, wanted)

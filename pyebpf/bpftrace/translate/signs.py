@@ -22,13 +22,11 @@ def check_compared(s: Scope, operator: str, left: Value, right: Value, node: ast
 
     What a function of C returns as an int is such a number: `retval < 0` never holds.
     """
-    if _is_bare(left):
+    if _bare(left) is not None:
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    if not isinstance(left, Integer) or not left.sure or left.signed or left.literal is not None or not _is_bare(right):
+    literal = _bare(right)
+    if literal is None or not isinstance(left, Integer) or not left.sure or left.signed or left.literal is not None:
         return
-    assert isinstance(right, Integer)
-    literal = right.literal
-    assert literal is not None
     if literal < 0 or (literal == 0 and operator in ("<", ">=")):
         s.concerns.setdefault(
             f"an unsigned number is never below 0, and this is compared by {operator} {literal}: cast it, (int32)x or "
@@ -37,9 +35,9 @@ def check_compared(s: Scope, operator: str, left: Value, right: Value, node: ast
         )
 
 
-def _is_bare(value: Value) -> bool:
-    """Whether a value is a number that the script wrote, without a cast."""
-    return isinstance(value, Integer) and value.literal is not None and value.sure and value.type.least > 0
+def _bare(value: Value) -> int | None:
+    """The number that a value is, if the script wrote it, and without a cast."""
+    return value.literal if isinstance(value, Integer) and value.sure and value.type.least else None
 
 
 def check_kept(s: Scope, value: Value, type_: ValueType | None, name: str, node: ast.Node) -> None:

@@ -146,7 +146,7 @@ def _let(s: Scope, node: ast.Let) -> None:
     if isinstance(value, Unknown):
         return
     is_cut = isinstance(s.declared.get(name), Number | Boolean) and isinstance(value, Integer)
-    if node.type is not None and type_ is not None and not is_cut and not isinstance(value, Text):
+    if type_ is not None and not is_cut and not isinstance(value, Text):
         value = casts.converted(
             s, value, type_, ast.Cast(node.start, node.end, ast.TypeOf(0, 0, node.value), node.value)
         )
