@@ -180,9 +180,15 @@ def array_of(element: Type, length: int) -> Type:
 
 
 class CharFactory:
-    """`char`: written `char[N]` for a string, `ptr[char]` for a C string's address."""
+    """`char`: written `char[N]` for a string, `ptr[char]` for a C string's address. One equals another."""
 
     name = "char"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CharFactory)
+
+    def __hash__(self) -> int:
+        return hash(CharFactory)
 
     def __getitem__(self, length: int) -> CharArray:
         return CharArray(length)

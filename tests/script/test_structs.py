@@ -251,3 +251,15 @@ def test_a_variable_of_a_large_struct_is_no_number(use: str) -> None:
     assert text == "(204, 1, 4)\n1\n"
     with pytest.raises(CompileError, match="a struct two in user memory is not kept whole: write the members"):
         Script(f"{begin} {use} }}").compile(FakeTarget())
+
+
+def test_an_array_of_texts_is_a_key() -> None:
+    """By itself, in a variable, in a struct that is kept whole: pointers, one type wherever it is written."""
+    structs = f"struct all {{ char *texts[2]; int n; }}; {OPEN} {{ "
+    body = (
+        "$s = (struct all *)args.filename; $t = $s->texts; @a[$t] = 1; @a[$s->texts] = 2; @b[*$s] = 3; @c = $t; "
+        "@c = $s->texts; }"
+    )
+    assert at_memory(pack("<2Qi4x", 1, 0x20, 7), structs + body) == (
+        "@a[[0x1,0x20]]: 2\n@b[{ .texts = [0x1,0x20], .n = 7 }]: 3\n@c: [0x1,0x20]\n"
+    )
