@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from struct import Struct
-from typing import TYPE_CHECKING, Any
+from struct import Struct, calcsize
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyebpf.bpftrace.value_types import Names, ValueType
     from pyebpf.types import TupleType
@@ -30,8 +29,8 @@ _BITS = {"hh": 8, "h": 16, "": 32}
 _WORD = 64
 #: struct's codes of integers by their bits.
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
-
-
+#: How many records are printed by one call, and texts that are remembered.
+_PORTIONS, _REMEMBERED = (256, 16, 1), 1024
 #: Characters that a value may be padded to.
 _WIDEST = 1 << 16
 
@@ -68,33 +67,29 @@ class Specifier:
             return self._padded(names.gfp_flags(value & ((1 << _WORD) - 1)))
         return self._number(value)
 
-    def python(self, type_: ValueType, name: str) -> tuple[str, str] | None:
-        """A replacement field of an f-string that prints the same of the variable, and struct's code of its memory.
-
-        None if there is none.
-        """
-        layout = f"{'<' if self.left else '>'}{self.width}" if self.width else ""
+    def column(self, type_: ValueType, shown: Callable[[str], str] | None, trailer: str) -> Column | None:
+        """How `%` prints values of a type; None if it does not. Texts are `shown`, with the trailer where cut."""
         if self.kind == "s" and isinstance(type_, String):
-            text = f"cut({name}, {type_.size})" if type_.cut else f"text({name})"
-            if self.width:
-                signed = -self.width if self.left else self.width
-                return _field(f"padded({text}, {signed}, {self.precision})", ""), type_.storage.format
-            precision = "" if self.precision is None else f".{self.precision}"
-            return _field(text, precision), type_.storage.format
+
+            def text(raw: bytes) -> str:
+                held = raw.partition(b"\0")[0]
+                whole = held.decode("utf-8", "surrogateescape")
+                if type_.cut and len(held) >= type_.size - 1:
+                    whole += trailer
+                return self._padded((whole if shown is None else shown(whole))[: self.precision])
+
+            return Column("%s", type_.storage.format, _Memo(text).__getitem__)
         if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
             return None
+        width = self.width or ""
         if self.kind == "c":
-            return _field(f"character({name})", layout), _CODES[8]
-        if self.zeros and self.width and not self.left:
-            layout = f"0{self.width}"  # after a sign
-        code = _CODES[_BITS.get(self.length, _WORD)]
+            return Column(f"%{'-' * self.left}{width}s", _CODES[8], _CHARACTERS.__getitem__)
+        code, plus = _CODES[_BITS.get(self.length, _WORD)], ""
         if self.kind in "di":
-            if self.plus:
-                side, width = layout[:1], layout[1:]
-                layout = f"{side}+{width}" if side in ("<", ">") else f"+{layout}"
-            return _field(name, f"{layout}d" if layout else ""), code.lower()
-        kind = self.kind.replace("u", "")
-        return _field(name, f"{layout}{kind}"), code
+            code, plus = code.lower(), "+" * self.plus
+        flag = "-" if self.left else "0" if self.zeros else ""
+        kind = self.kind if self.kind in "xX" else "d"
+        return Column(f"%{plus}{flag}{width}{kind}", code)
 
     def _number(self, value: int) -> str:
         bits = _WORD if self.kind == "p" else _BITS.get(self.length, _WORD)
@@ -132,9 +127,30 @@ def padded(text: str, width: int) -> str:
     return text.ljust(-width) if width < 0 else text.rjust(width)
 
 
-def _field(value: str, layout: str) -> str:
-    """A replacement field. Without a layout it takes half the time."""
-    return f"{{{value}:{layout}}}" if layout else f"{{{value}}}"
+#: The texts of all bytes.
+_CHARACTERS = [character(byte) for byte in range(256)]
+
+
+class Column(NamedTuple):
+    """A specifier of Python's, struct's code of the value in memory, and what makes it the value that is printed."""
+
+    specifier: str
+    code: str
+    text: Callable[[Any], str] | None = None
+
+
+class _Memo(dict[bytes, str]):
+    """Texts of bytes. Most events have one that came before."""
+
+    def __init__(self, text: Callable[[bytes], str]) -> None:
+        super().__init__()
+        self._text = text
+
+    def __missing__(self, raw: bytes) -> str:
+        if len(self) == _REMEMBERED:
+            self.clear()
+        found = self[raw] = self._text(raw)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,70 +173,87 @@ class Format:
         return "".join(parts)
 
 
-@lru_cache(1024)
-def _text(raw: bytes) -> str:
-    """Characters of a string; most events have one that came before."""
-    return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+class RecordFormat:
+    """A format of records, each the number of its action and values: hundreds are unpacked and printed by two calls.
+
+    Texts that `behind` marks stand behind the layout, each with its NUL.
+    """
+
+    def __init__(
+        self, pieces: Sequence[str], columns: Sequence[Column], layout: TupleType, behind: Sequence[bool]
+    ) -> None:
+        self._template = pieces[0].replace("%", "%%")
+        for column, piece in zip(columns, pieces[1:], strict=True):
+            self._template += column.specifier + piece.replace("%", "%%")
+        self._texts = [(index, each.text) for index, each in enumerate(columns) if each.text is not None]
+        self._behind = [index for index, each in enumerate(behind) if each]
+        self._before = [index for index, each in enumerate(behind) if not each]
+        self._width, self._size = len(columns), layout.size
+        packed, at = "", 0
+        for index, field in zip(self._before, layout.fields[1:], strict=True):
+            code = columns[index].code
+            packed += f"{field.offset - at}x{code}"
+            at = field.offset + calcsize(f"<{code}")
+        packed += f"{layout.size - at}x"
+        self._portions = [(each, Struct(f"<{packed * each}")) for each in _PORTIONS]
+
+    def together(self, records: Sequence[bytes]) -> str:
+        """The texts of records, one behind the other."""
+        template = self._template
+        return "".join([template * count % tuple(values) for count, values in self._portioned(records)])
+
+    def each(self, records: Sequence[bytes]) -> list[str]:
+        """The texts of records."""
+        found, template, width = [], self._template, self._width
+        for count, values in self._portioned(records):
+            rows = zip(*[iter(values)] * width, strict=True) if width else [()] * count
+            found += [template % row for row in rows]
+        return found
+
+    def _portioned(self, records: Sequence[bytes]) -> Iterator[tuple[int, list[Any]]]:
+        """What is printed of so many records, one's values behind the other's, portion by portion."""
+        first, left, width = 0, len(records), self._width
+        for count, form in self._portions:
+            while left >= count:
+                part = records[first : first + count]
+                first, left = first + count, left - count
+                values = self._with_texts(part, form) if self._behind else list(form.unpack(b"".join(part)))
+                for index, text in self._texts:
+                    values[index::width] = map(text, values[index::width])
+                yield count, values
+
+    def _with_texts(self, records: Sequence[bytes], form: Struct) -> list[Any]:
+        """The values of records with texts behind the layout."""
+        width = self._width
+        values: list[Any] = [None] * (width * len(records))
+        before = form.unpack(b"".join([each[: self._size] for each in records]))
+        for number, index in enumerate(self._before):
+            values[index::width] = before[number :: len(self._before)]
+        rests = [each[self._size :].split(b"\0") for each in records]
+        for number, index in enumerate(self._behind):
+            values[index::width] = [each[number] for each in rests]
+        return values
 
 
-def texts_of_records(
+def record_format(
     format_: Format,
     types: Sequence[ValueType],
     layout: TupleType,
     shown: Callable[[str], str] | None = None,
     trailer: str = "",
     behind: Sequence[bool] = (),
-) -> Callable[[Iterable[bytes]], list[str]] | None:
-    """Function from records, each the number of its action and values of these types, to their texts.
+) -> RecordFormat | None:
+    """A format of records whose values have these types; None for one that asks for more than Python's `%` prints.
 
-    It unpacks and formats a record by two calls of C code. Strings are `shown`, or as they are, with the trailer where
-    they were cut. Those that `behind` marks stand behind the layout, each with its NUL. None for a format that asks for
-    more.
+    Strings are `shown`, or as they are, with the trailer where they were cut.
     """
-    packed, at, template = "<", 0, _escaped(format_.pieces[0])
-    fields = iter(layout.fields[1:])
-    before, texts = "", ""
-    behind = behind or [False] * len(types)
-    parts = zip(format_.specifiers, types, behind, format_.pieces[1:], strict=True)
-    for number, (specifier, type_, is_behind, piece) in enumerate(parts):
-        name = f"v{number}"
-        found = specifier.python(type_, name)
-        if found is None:
+    columns = []
+    for specifier, type_ in zip(format_.specifiers, types, strict=True):
+        column = specifier.column(type_, shown, trailer)
+        if column is None:
             return None
-        replacement, code = found
-        template += replacement + _escaped(piece)
-        if is_behind:
-            texts += f"{name}, "
-            continue
-        before += f"{name}, "
-        field = next(fields)
-        packed += f"{field.offset - at}x{code}"
-        at = field.offset + Struct(f"<{code}").size
-    form = Struct(f"{packed}{layout.size - at}x")
-    text = _text if shown is None else lambda raw: shown(_text(raw))
-
-    @lru_cache(1024)
-    def cut(raw: bytes, size: int) -> str:
-        held = raw.partition(b"\0")[0]
-        whole = held.decode("utf-8", "surrogateescape") + (trailer if len(held) >= size - 1 else "")
-        return whole if shown is None else shown(whole)
-
-    each = f"for {before or '_'} in map(unpack, records)"
-    if texts:
-        tail = f"record[{form.size}:].split(end)"
-        each = f"for record in records for {before or '_'} in (start(record),) for {texts}_ in ({tail},)"
-    # What the script says gets in as a literal.
-    source = f"lambda records: [f{template!r} {each}]"
-    wide = lru_cache(1024)(lambda whole, width, precision: padded(whole[:precision], width))
-    given: dict[str, Any] = {"text": text, "cut": cut, "padded": wide, "character": character}
-    given |= {"unpack": form.unpack, "start": form.unpack_from, "end": b"\0"}
-    made: Callable[[Iterable[bytes]], list[str]] = eval(source, given)  # noqa: S307 - as above
-    return made
-
-
-def _escaped(piece: str) -> str:
-    """Text inside an f-string."""
-    return piece.replace("{", "{{").replace("}", "}}")
+        columns.append(column)
+    return RecordFormat(format_.pieces, columns, layout, behind or [False] * len(columns))
 
 
 def parse_format(text: str) -> Format:

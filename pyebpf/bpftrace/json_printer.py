@@ -26,9 +26,10 @@ from pyebpf.bpftrace.value_types import (
 from pyebpf.output.escape import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyebpf.bpftrace.events import Action
+    from pyebpf.bpftrace.formats import RecordFormat
     from pyebpf.bpftrace.value_types import Names, ValueType
     from pyebpf.output.histogram import Histogram
 
@@ -168,11 +169,11 @@ class JsonPrinter(Printer):
         value = dict(table.shown_items()).get(values[0], table.absent())
         return "" if value is None else message("value", _entry(table.value_type, value, self.names, 1))
 
-    def _formatter(self, action: Action) -> Callable[[Iterable[bytes]], list[str]] | None:
-        formatted = super()._formatter(action)
-        if formatted is None:
-            return None
-        return lambda records: [message("printf", quoted(each)) for each in formatted(records)]
+    def _together(self, form: RecordFormat, records: Sequence[bytes]) -> str:
+        return "".join(self._each(form, records))
+
+    def _each(self, form: RecordFormat, records: Sequence[bytes]) -> list[str]:
+        return [message("printf", quoted(each)) for each in form.each(records)]
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         """A message with its place, which the action's text is."""

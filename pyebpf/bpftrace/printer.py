@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import re
 from itertools import groupby
+from operator import itemgetter
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.formats import texts_of_records
+from pyebpf.bpftrace.formats import record_format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.bpftrace.events import Action, Events
+    from pyebpf.bpftrace.formats import RecordFormat
     from pyebpf.bpftrace.tables import Gathered, Table
     from pyebpf.bpftrace.value_types import Names
 
 
-def _start(record: bytes) -> bytes:
-    """The number of the action, as it is in memory."""
-    return record[:8]
+#: The number of the action, as it is in memory, of a record.
+_start = itemgetter(slice(8))
+
+
+def _action(events: Events, record: bytes) -> Action:
+    """The action that a record is of."""
+    return events.actions[int.from_bytes(record[:8], "little")]
 
 
 def with_fraction(layout: str, nanoseconds: int) -> str:
@@ -56,8 +62,8 @@ class Printer:
         self.unwatch: Callable[[int], object] = lambda _: None
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
-        #: Functions that format many records of an action; None for actions that are carried out one by one.
-        self._formats: dict[int, Callable[[Iterable[bytes]], list[str]] | None] = {}
+        #: Formats of printfs, by the starts of their records; None for actions that are carried out one by one.
+        self._forms: dict[bytes, RecordFormat | None] = {}
 
     def taken_status(self) -> int | None:
         """The status that `exit()` gave since the last call; None without one. END may give another."""
@@ -68,19 +74,21 @@ class Printer:
         """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
         if not records:
             return
+        # The records of a script of one action need not be looked at.
+        starts = set(map(_start, records)) if len(events.actions) > 1 else {_start(records[0])}
+        for start in starts - self._forms.keys():
+            self._forms[start] = self._record_format(_action(events, start))
+        form = self._forms[starts.pop()]
+        if not starts and form is not None:
+            yield self._together(form, records)
+            return
         held: list[str] = []
-        # Most scripts print by one printf, whose number need not be looked at.
-        groups = groupby(records, _start) if len(events.actions) > 1 else [(b"", records)]
-        for start, group in groups:
-            number = int.from_bytes(start, "little")
-            action = events.actions[number]
-            if number not in self._formats:
-                self._formats[number] = self._formatter(action)
-            texts = self._formats[number]
-            if texts is not None:
-                held += texts(group)
+        for is_formatted, group in groupby(records, lambda each: self._forms[each[:8]] is not None):
+            if is_formatted:
+                held += self._in_order(list(group))
                 continue
             for record in group:
+                action = _action(events, record)
                 if action.kind not in ("printf", "print") and held:  # commands and maps come after what was printed
                     yield "".join(held)
                     held = []
@@ -92,13 +100,33 @@ class Printer:
         if text := "".join(held):
             yield text
 
-    def _formatter(self, action: Action) -> Callable[[Iterable[bytes]], list[str]] | None:
-        """A function that formats many records of an action; None for one that is carried out record by record."""
+    def _record_format(self, action: Action) -> RecordFormat | None:
+        """The format of many records of an action; None for one that is carried out record by record."""
         if action.kind != "printf" or action.format is None:
             return None
         shown = self.names.shown if self.escapes else None
-        trailer = self.names.trailer
-        return texts_of_records(action.format, action.types, action.layout, shown, trailer, action.behind)
+        return record_format(action.format, action.types, action.layout, shown, self.names.trailer, action.behind)
+
+    def _together(self, form: RecordFormat, records: Sequence[bytes]) -> str:
+        """What records of one printf print."""
+        return form.together(records)
+
+    def _each(self, form: RecordFormat, records: Sequence[bytes]) -> list[str]:
+        """What each record of one printf prints."""
+        return form.each(records)
+
+    def _in_order(self, records: Sequence[bytes]) -> list[str]:
+        """What each record of several printfs prints: those of one are formatted together, as they often alternate."""
+        starts = list(map(_start, records))
+        apart: dict[bytes, list[bytes]] = {each: [] for each in starts}
+        for start, record in zip(starts, records, strict=True):
+            apart[start].append(record)
+        texts = {}
+        for start, some in apart.items():
+            form = self._forms[start]
+            assert form is not None
+            texts[start] = iter(self._each(form, some))
+        return [next(texts[start]) for start in starts]
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
         """Carry out an action; the text that it prints."""

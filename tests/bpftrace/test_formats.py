@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyebpf.bpftrace.formats import Format, Specifier, parse_format, texts_of_records
+from pyebpf.bpftrace.formats import Format, Specifier, parse_format, record_format
 from pyebpf.bpftrace.gfp_flags import words
 from pyebpf.bpftrace.value_types import Boolean, Number, String
 from pyebpf.output.escape import escaped
@@ -47,15 +47,16 @@ def test_records_at_once_have_the_text_of_one(parts, values):
     record = layout.encode((5, *stored))
     for shown in (str, escaped):
         one = format_.apply(layout.decode(record)[1:], types, SimpleNamespace(shown=shown))
-        texts = texts_of_records(format_, types, layout, None if shown is str else shown)
-        assert texts is None or texts([record, record]) == [one, one]
-    assert (texts is None) == any("#" in specifier and index != 2 for (specifier, index), _ in parts)
+        form = record_format(format_, types, layout, None if shown is str else shown)
+        assert form is None or form.each([record] * 20) == [one] * 20
+        assert form is None or form.together([record] * 300) == one * 300
+    assert (form is None) == any("#" in specifier and index != 2 for (specifier, index), _ in parts)
 
 
 def test_what_python_has_no_specifier_for_is_left_to_one_at_a_time():
     """A boolean as text."""
     layout = TupleType([U64, Boolean().storage])
-    assert texts_of_records(Format(("", ""), (Specifier("s"),)), [Boolean()], layout) is None
+    assert record_format(Format(("", ""), (Specifier("s"),)), [Boolean()], layout) is None
 
 
 def test_flags_of_allocations_have_names():
