@@ -211,7 +211,7 @@ class RecordFormat:
         return found
 
     def _portioned(self, records: Sequence[bytes]) -> Iterator[tuple[int, list[Any]]]:
-        """What is printed of so many records, one's values behind the other's, portion by portion."""
+        """The values of so many records, as they are printed, one's behind the other's, portion by portion."""
         first, left, width = 0, len(records), self._width
         for count, form in self._portions:
             while left >= count:

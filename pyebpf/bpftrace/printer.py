@@ -108,15 +108,18 @@ class Printer:
         return record_format(action.format, action.types, action.layout, shown, self.names.trailer, action.behind)
 
     def _together(self, form: RecordFormat, records: Sequence[bytes]) -> str:
-        """What records of one printf print."""
+        """The text that records of one printf print."""
         return form.together(records)
 
     def _each(self, form: RecordFormat, records: Sequence[bytes]) -> list[str]:
-        """What each record of one printf prints."""
+        """The text that each record of one printf prints."""
         return form.each(records)
 
     def _in_order(self, records: Sequence[bytes]) -> list[str]:
-        """What each record of several printfs prints: those of one are formatted together, as they often alternate."""
+        """The text that each record of several printfs prints.
+
+        Those of one printf are formatted together, since different ones often alternate.
+        """
         starts = list(map(_start, records))
         apart: dict[bytes, list[bytes]] = {each: [] for each in starts}
         for start, record in zip(starts, records, strict=True):
