@@ -87,11 +87,18 @@ def most_iterations(target: Target) -> int:
 
 @contextmanager
 def range_loop(
-    p: ProgramBuilder, start: object, stop: object, step: object, carried: Iterable[Variable] | None = None
+    p: ProgramBuilder,
+    start: object,
+    stop: object,
+    step: object,
+    carried: Iterable[Variable] | None = None,
+    *,
+    forgets: bool = False,
 ) -> Iterator[tuple[Loop, Int]]:
     """Build the body once for each number of `range(start, stop, step)`.
 
-    Gives the loop, for `break_` and `continue_`, and the number. `carried` are the variables that the body assigns.
+    Gives the loop, for `break_` and `continue_`, and the number. `carried` are the variables that the body assigns;
+    their bounds need not be known in the next iteration where it `forgets`, which is easier for the verifier.
     """
     start, stop, step = (rvalue(p, each) for each in (start, stop, step))
     if not isinstance(step, int):
@@ -111,7 +118,8 @@ def range_loop(
             "write range(min(n, 64)), or test n first"
         )
     numbers = _Range(start, stop, step, first, last, iterations)
-    with p.within(loop_number), (_iterated if iterate else _bounded)(p, numbers, carried) as (loop, index):
+    built = _iterated(p, numbers, carried, forgets=forgets) if iterate else _bounded(p, numbers, carried)
+    with p.within(loop_number), built as (loop, index):
         (low, high), (least, most) = p.b.bounds(first.value), p.b.bounds(last.value)
         if step > 0:
             p.b.assume_bounds(index, low, max(most - 1, low))
@@ -161,9 +169,7 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
     """
     b = p.b
     p.found.around |= {*p.open_loops}
-    carried = list(b.environment.values if carried is None else carried)
-    _forget(p, carried)
-    with b.loop(carried) as loop:
+    with _forgetful_loop(p, carried) as loop:
         spent, inside = Join("cut off"), Join("body")
         b.nondeterministic_branch(spent, inside)
         b.start(spent)
@@ -173,21 +179,34 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
         yield loop
 
 
+@contextmanager
+def _forgetful_loop(p: ProgramBuilder, carried: Iterable[Variable] | None) -> Iterator[Loop]:
+    """Build a loop whose iterations begin with numbers that the verifier knows nothing of."""
+    b = p.b
+    carried = list(b.environment.values if carried is None else carried)
+    _forget(p, carried)
+    with b.loop(carried) as loop:
+        began, again = [b.environment.values.get(each) for each in carried], Join("next iteration")
+        yield Loop(loop.exit, again)
+        b.jump(again)
+        b.start(again)
+        if b.reachable:
+            values = b.environment.values
+            _forget(p, [each for each, first in zip(carried, began, strict=True) if values.get(each) is not first])
+
+
 def _forget(p: ProgramBuilder, carried: Iterable[Variable]) -> None:
-    """Keep from the verifier what numbers a loop begins with, by adding a zero that it can't see.
+    """Keep from the verifier what numbers an iteration begins with, by adding a zero that it can't see.
 
     It would follow a known number one iteration after the other, a million instructions far, where a test decides by
-    it; a number that it knows nothing of is the same in the second iteration.
+    it; a number that it knows nothing of is the same in the second iteration. Tests of the body make numbers known, too
+    (`x == 5`), and two sums with one zero are one number to it: each has a zero of its own.
     """
     b = p.b
-    zero: ir.Value | None = None
     for variable in carried:
         value = b.environment.values.get(variable)
-        if value is None or value.type is not ValueType.SCALAR:
-            continue
-        if zero is None:
-            zero = opaque_zero(p)
-        b.write(variable, b.binary(Op.ADD, value, zero))
+        if value is not None and value.type is ValueType.SCALAR:
+            b.write(variable, b.binary(Op.ADD, value, opaque_zero(p)))
 
 
 def opaque_zero(p: ProgramBuilder) -> ir.Value:
@@ -235,13 +254,14 @@ def _bounded(p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | N
 
 @contextmanager
 def _iterated(
-    p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | None
+    p: ProgramBuilder, numbers: _Range, carried: Iterable[Variable] | None, *, forgets: bool
 ) -> Iterator[tuple[Loop, ir.Value]]:
     b = p.b
     iterations = b.const(numbers.max_iterations) if numbers.fixed else _count(p, numbers)
     iterator = b.slot(_ITERATOR_SIZE, name="iterator")
     _kfunc(p, "new", b.slot_address(iterator), b.const(0), iterations)
-    with b.region(lambda: _kfunc(p, "destroy", b.slot_address(iterator))), b.loop(carried) as loop:
+    loops = _forgetful_loop(p, carried) if forgets else b.loop(carried)
+    with b.region(lambda: _kfunc(p, "destroy", b.slot_address(iterator))), loops as loop:
         place = _kfunc(p, "next", b.slot_address(iterator), result=ValueType.POINTER)
         inside = Join("body")
         b.branch(Compare(Relation.NE, place, b.const(0), null_check=True), inside, loop.exit)

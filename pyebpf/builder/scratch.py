@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyebpf.errors import Location
 
 #: Slots of so many bytes are kept in scratch memory where a program has it; then those where that is not enough.
-_LARGE, _SMALL = 128, 32
+_LARGE, _SMALL = 128, 16
 #: The prefix of the maps' names; a number made from the probe's name follows.
 PREFIX = ".scratch"
 

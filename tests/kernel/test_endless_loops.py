@@ -117,3 +117,51 @@ def test_a_loop_around_one_that_nothing_bounds():
     )
     shown = "".join(Script(f"BEGIN {{ {text} exit(); }}").output())
     assert shown.split("\n")[:6] == [f"{i - 5} {n} 3" for i in (1, 2) for n in (1, 2, 3)]
+
+
+#: Each branches on its variables, which begin as one number, or become a number that a test makes known.
+BRANCHY = {
+    "begin as one number": (
+        (
+            "@m[(int8)1, (int32)1] = (uint64)5; let $low : int64 = 0; let $x : int64 = 0; let $n : int64 = 0; "
+            "while ($n < 4) { $n++; "
+            "if ((int64)(int8)@m[(int8)$x, (int32)0] > $low) { $x += 1 } else { $x -= (int64)@m[1, (int32)$x] } "
+            "if ((int64)(int8)@m[(int8)$x, (int32)1] > $low) { $x += 1 } else { $x -= (int64)@m[1, (int32)$x] } "
+            "if (@m[1, (int32)$n] > 3) { continue } print($x); if ($x > 100) { break } } if ($x > 1) { print($x) }"
+        ),
+        "0\n0\n0",
+    ),
+    "a test makes one known": (
+        (
+            "@m[(uint16)1] = (uint64)8; let $k : int32 = 300; let $x : uint32 = (uint32)$k; let $n : int64 = 0; "
+            "while ($n < 1) { $n++; $k ^= (int32)(~(uint64)15); $x += (uint32)1; "
+            "if (((uint64)3 >> ((uint64)$n & 63)) < 1000) { "
+            "print((int64)(((uint64)(~(int64)((int8)$n)) >= (uint16)155) ? (int64)((int32)@m["
+            "(uint16)(((uint32)4294967295 <= $x) ? (uint16)257 : (uint16)$x)] != (int32)$x) : 7)); } "
+            "else { print((int32)@m[(uint16)((int64)((int8)$x) % (int64)((int64)((int8)$k) | 1))]); } } print($k);"
+        ),
+        "1\n-292",
+    ),
+    "of many numbers": (
+        (
+            "@m[(uint16)1] = (uint64)8; let $k : int32 = 300; let $x : uint32 = (uint32)$k; let $low : int64 = 0; "
+            "let $y : int64 = 0; for ($i : 0..300) { $k ^= (int32)(~(uint64)15); $x += (uint32)1; "
+            "if ((int64)(int8)@m[(uint16)$y] > $low) { $y += 1 } else { $y -= (int64)@m[(uint16)$i] } "
+            "if ((int64)(int8)@m[(uint16)$x] > $low) { $y += 1 } else { $y -= (int64)@m[(uint16)$y] } "
+            "if (((uint64)3 >> ((uint64)$i & 63)) < 1000) { $r = (int64)(((uint64)(~(int64)((int8)$i)) >= (uint16)155) "
+            "? (int64)((int32)@m["
+            "(uint16)(((uint32)4294967295 <= $x) ? (uint16)257 : (uint16)$x)] != (int32)$x) : 7); } "
+            "else { $r = (int64)@m[(uint16)((int64)((int8)$x) % (int64)((int64)((int8)$k) | 1))]; } "
+            "if ($y > 100) { break; } } print(($k, $x, $y));"
+        ),
+        "(300, 600, -8)",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", BRANCHY)
+def test_the_verifier_comes_to_the_end_of_a_loop_with_branches(which):
+    """It would follow numbers that it knows one iteration after the other, and every branch in each."""
+    needs("isa:may_goto")
+    body, printed = BRANCHY[which]
+    assert "".join(Script(f"BEGIN {{ {body} clear(@m); exit(); }}").output()).strip() == printed

@@ -149,3 +149,11 @@ def test_many_short_texts_find_room(length: int) -> None:
     )
     found = printed(text, lambda kernel: kernel.tracepoint("syscalls:sys_enter_openat", filename="/etc/passwd"))
     assert found == f"({', '.join(['/etc/passwd'] * 6)})\n"
+
+
+def test_many_tuples_find_room() -> None:
+    """Of 16 bytes each, all kept to the end."""
+    kept = " ".join([f"$t{n} = (nsecs + {n}, {n}); $t{n} = ($t{n}.1, $t{n}.0);" for n in range(40)])
+    used = " ".join([f"@[$t{n}] = 1; $sum += $t{n}.0;" for n in range(40)])
+    text = f"tracepoint:syscalls:sys_enter_openat {{ $sum = 0; {kept} {used} print($sum); clear(@); }}"
+    assert printed(text, lambda kernel: kernel.tracepoint("syscalls:sys_enter_openat", filename="")) == "780\n"

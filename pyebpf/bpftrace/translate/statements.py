@@ -215,7 +215,7 @@ def _for(s: Scope, node: ast.For) -> None:
         return
     signed = max(first.literal, stop.literal) <= S64.maximum
     start = first.literal if signed else 0
-    with range_loop(p, start, start + stop.literal - first.literal, 1) as (loop, index):
+    with range_loop(p, start, start + stop.literal - first.literal, 1, forgets=True) as (loop, index):
         at = index.value if signed else p.b.binary(Op.ADD, index.value, first.value)
         assign_variable(s, node.variable.name, Integer(at, signed=signed), node.variable)
         s.loops.append(loop)
