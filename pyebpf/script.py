@@ -235,7 +235,7 @@ class Script(BPF):
             captured = self._captured()
             self._run_begin()
             begun = [*self._printed(printer, 0.0)]
-            if printer.status is None and not benchmarks:
+            if not benchmarks:  # also where BEGIN ends the script: what cannot be attached is told
                 self.attach()
             by_hand = [self._script.begins, self._script.ends, self._script.signals, self._script.iterators]
             attached(sum(map(len, by_hand)) + len(self.attachments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, field
 from pyebpf.types import INTEGERS, S32, S64, U8, U32, U64, ArrayType, BytesType, CharArray, TupleType
 
 if TYPE_CHECKING:
@@ -195,10 +195,11 @@ class Tuple(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class Record(ValueType):
-    """Values side by side, by names."""
+    """Values side by side, by names. Copies of C structs have those' size, which bit-fields and unions make less."""
 
     names: tuple[str, ...]
     parts: tuple[ValueType, ...]
+    c_size: int = field(default=0, compare=False)
 
     name: ClassVar[str] = "a record"
 

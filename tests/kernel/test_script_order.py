@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from pyebpf.errors import PyebpfError
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import getpgid
@@ -33,3 +34,17 @@ def test_blocks_of_one_place(place: str) -> None:
     with script:
         getpgid(5)
         assert script["@n"].snapshot() == {0: 123}
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("tracepoint:nope:nope", "no tracepoint category 'nope'"),
+        ("uprobe:/bin/nothere:f", "there is no file /bin/nothere"),
+        ("usdt:/bin/nothere:f", "there is no file /bin/nothere"),
+    ],
+)
+def test_a_place_that_is_missing_is_told_where_begin_ends_the_script(place: str, message: str) -> None:
+    """As where it goes on; nothing is printed before."""
+    with pytest.raises(PyebpfError, match=message):
+        next(iter(Script(f"{place} {{ @ = count(); }} BEGIN {{ print(1); exit(); }}").output()))

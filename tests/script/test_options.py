@@ -269,6 +269,11 @@ def test_messages_begin_with_their_place(capsys: pytest.CaptureFixture[str]) -> 
         ("nsecs(monotonic) <= nsecs(boot)", "true"),
         ("bswap(bswap(0x1234))", str(0x1234)),
         ("bswap(0x1122334455667788)", str(0x8877665544332211)),
+        (
+            "(bswap(255), bswap(65535), bswap(32768), bswap(4294967295))",
+            "(65280, 4294901760, 8388608, 18446744069414584320)",
+        ),
+        ("(bswap(-2), bswap(-300), bswap((int8)-3), bswap((uint8)7))", "(254, 54526, 253, 7)"),
         ("bswap(0x12340000 + (uint64)0x5678)", str(0x7856341200000000)),
     ],
 )

@@ -263,3 +263,21 @@ def test_an_array_of_texts_is_a_key() -> None:
     assert at_memory(pack("<2Qi4x", 1, 0x20, 7), structs + body) == (
         "@a[[0x1,0x20]]: 2\n@b[{ .texts = [0x1,0x20], .n = 7 }]: 3\n@c: [0x1,0x20]\n"
     )
+
+
+def test_sizes_of_structs_that_are_kept_are_those_of_c() -> None:
+    """Of unions and bit-fields, whose members take more room one by one: wherever a copy of one is."""
+    body = (
+        "struct one { union { char a; char b[3]; }; int z; }; struct bits { unsigned char a:3; unsigned char b:5; }; "
+        f"struct all {{ struct one i[2]; struct bits f; }}; {OPEN} {{ $s = (struct all *)args.filename; $o = $s->i[1]; "
+        "@o = $s->i[0]; @i = $s->i; $f = $s->f; $t = ((int64)1, $f); "
+        "print((sizeof($s->i[0]), sizeof($o), sizeof(@o), sizeof(@i), sizeof($s->i), sizeof($f), sizeof($t))); "
+        "clear(@o); clear(@i); }"
+    )
+    assert at_memory(bytes(32), body) == "(8, 8, 8, 16, 16, 1, 16)\n"
+
+
+def test_a_variable_of_literals_is_swapped_by_its_size() -> None:
+    """It has that of the greatest that is assigned to it."""
+    body = f"{OPEN} {{ $m = 300; $n = 5; @a = 40000; print((bswap($m), bswap($n), bswap(@a))); $n = 6; clear(@a); }}"
+    assert at_memory(b"", body) == "(11265, 5, 1083965440)\n"

@@ -43,7 +43,7 @@ def fitted(p: ProgramBuilder, value: Value, type_: ValueType | None) -> Value:
         return with_room(p, value, type_)
     if isinstance(value, Group) and isinstance(type_, Tuple | Record):
         parts = [fitted(p, each, part) for each, part in zip(value.elements, type_.parts, strict=True)]
-        return Group(parts, value.names)
+        return Group(parts, value.names, value.c_size)
     return value
 
 

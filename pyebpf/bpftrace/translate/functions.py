@@ -31,6 +31,7 @@ from pyebpf.bpftrace.translate.stacks import stack_length
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
 from pyebpf.bpftrace.translate.trusted import OBJECTS
+from pyebpf.bpftrace.translate.type_names import c_size
 from pyebpf.bpftrace.translate.user_memory import USER_MEMORY
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
 from pyebpf.bpftrace.value_types import KernelStack, KernelSymbol, String, Timestamp, UserStack, ValueType
@@ -314,17 +315,14 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
 
 
 def _bswap(s: Scope, node: ast.Call) -> Value:
-    """`bswap(n)`: the bytes of a number of 2, 4 or 8 bytes in the other order."""
+    """`bswap(n)`: the bytes of a number in the other order."""
     (first,) = arguments(s, node, 1, 1)
     value = number(s, first)
     if isinstance(value, Unknown):
         return value
-    size = value.type.size
-    if value.type.flexible and value.literal is not None:  # a literal has the size that it needs
-        size = next(each for each in (1, 2, 4, 8) if value.literal < 1 << 8 * each)
-    if size == 1:
-        return value
-    swapped = s.p.b.emit(Op.SWAP, value.value, size=size)
+    size = c_size(value.type)  # of a literal the size that it needs
+    b = s.p.b
+    swapped = b.binary(Op.AND, value.value, b.const(0xFF)) if size == 1 else b.emit(Op.SWAP, value.value, size=size)
     return Integer(swapped, signed=False, size=size)
 
 

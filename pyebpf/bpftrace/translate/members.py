@@ -93,8 +93,12 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
         return value
     found_value = wrapped(s, entity.attribute(s.p, name), node)
     if isinstance(found_value, Integer):
-        type_ = s.p.target.member(entity.type, name).type
-        return of_kernel(found_value, type_.name) if type_.kind == "enum" else found_value
+        found_member = s.p.target.member(entity.type, name)
+        type_ = found_member.type
+        if type_.kind == "enum":
+            return of_kernel(found_value, type_.name)
+        if found_member.bit_size:
+            return Integer(found_value.value, signed=type_.signed, size=type_.size)
     return found_value
 
 
@@ -173,7 +177,7 @@ def copied(s: Scope, value: Embedded, node: ast.Node) -> Group | None:
     members = [
         unread if part.kind == "float" else kept(s, _member(s, value, name, node), node) for name, part in parts.items()
     ]
-    return Group(members, list(parts))
+    return Group(members, list(parts), type_.size)
 
 
 def row_of(s: Scope, value: Value, node: ast.Node) -> Row | None:

@@ -158,9 +158,14 @@ def size_of(s: Scope, node: ast.Type | ast.Expression) -> int:
             if target is not None:
                 return 1 if isinstance(target, CharFactory) else target.size
         found = asked(s, node)
-        return found.room if isinstance(found, Text) else _layout(found.type)[0]
+        return found.room if isinstance(found, Text) else c_size(found.type)
     type_ = value_type(s, node)
     assert type_ is not None  # it is named
+    return c_size(type_)
+
+
+def c_size(type_: ValueType) -> int:
+    """Bytes of a value, as C has it."""
     return _layout(type_)[0]
 
 
@@ -178,6 +183,8 @@ def _layout(type_: ValueType) -> tuple[int, int]:
     for part in type_.parts:
         length, align = _layout(part)
         size, alignment = -(-size // align) * align + length, max(alignment, align)
+    if isinstance(type_, Record) and type_.c_size:
+        return type_.c_size, alignment
     return -(-size // alignment) * alignment, alignment
 
 

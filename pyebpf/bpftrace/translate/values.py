@@ -245,15 +245,16 @@ class Row(Value):
 
 
 class Group(Value):
-    """A tuple; with `names` a record."""
+    """A tuple; with `names` a record, `c_size` the bytes of the C struct that it is a copy of."""
 
-    def __init__(self, elements: Sequence[Value], names: Sequence[str] = ()) -> None:
+    def __init__(self, elements: Sequence[Value], names: Sequence[str] = (), c_size: int = 0) -> None:
         self.elements = tuple(elements)
         self.names = tuple(names)
+        self.c_size = c_size
         #: Values in it that are no tuples themselves.
         self.size: int = sum([each.size if isinstance(each, Group) else 1 for each in self.elements])
         types = tuple(each.type for each in elements)
-        self.type: Tuple | Record = Record(self.names, types) if names else Tuple(types)
+        self.type: Tuple | Record = Record(self.names, types, c_size) if names else Tuple(types)
 
     def operand(self, p: ProgramBuilder) -> object:
         return tuple(each.operand(p) for each in self.elements)
@@ -354,7 +355,7 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
             return Group(
                 [read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)],
-                type_.names if isinstance(type_, Record) else (),
+                *((type_.names, type_.c_size) if isinstance(type_, Record) else ()),
             )
         case ArrayType():
             return Row(type_, lvalue)
@@ -419,7 +420,7 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
             others = dict(zip(other.names, other.parts, strict=True))
             together = [joined(part, others[name]) for name, part in zip(one.names, one.parts, strict=True)]
             known = [each for each in together if each is not None]
-            return Record(one.names, tuple(known)) if len(known) == len(together) else None
+            return Record(one.names, tuple(known), one.c_size) if len(known) == len(together) else None
     return None
 
 
@@ -432,4 +433,4 @@ def arranged(value: Value, type_: ValueType | None) -> Value:
         by_name = dict(zip(value.names, elements, strict=True))
         elements = tuple([by_name[name] for name in type_.names])
     parts = [arranged(each, part) for each, part in zip(elements, type_.parts, strict=True)]
-    return Group(parts, type_.names if isinstance(type_, Record) else ())
+    return Group(parts, *((type_.names, type_.c_size) if isinstance(type_, Record) else ()))
