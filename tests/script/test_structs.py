@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,15 @@ import pytest
 
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
+from pyebpf.types.tracepoint import parse_format
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed
 
 if TYPE_CHECKING:
     from pyebpf.testing import Simulation
+    from pyebpf.types.tracepoint import TracepointFormat
 
+EXECVE = Path(__file__).parents[1] / "types/formats/syscalls.sys_enter_execve.format"
 OPEN = "tracepoint:syscalls:sys_enter_openat"
 
 
@@ -40,6 +44,32 @@ def test_a_struct_of_a_script_is_laid_out_as_in_c() -> None:
     )
     data = pack("<B3x", 7) + pack("<bxhi", 1, -2, 3) + pack("<4x") + pack("<Qiii8s4x", 1 << 40, 4, 5, 6, b"round")
     assert at_memory(data, script) == "7 -2 3 1099511627776 6 round 48"
+
+
+class _WithExecve(FakeTarget):
+    """A kernel with the tracepoint of execve(2), as Linux 6.18 describes it."""
+
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        return (
+            parse_format(EXECVE.read_text())
+            if name == "sys_enter_execve"
+            else super().tracepoint_format(category, name)
+        )
+
+
+@pytest.mark.parametrize("words", ["args.argv", "$w", "(char **)args.argv", "((void **)args.argv)", "args.envp"])
+def test_words_of_a_program_are_pointers(words: str) -> None:
+    """Printed, in tuples, maps and keys; str() reads them."""
+    data = pack("<3Q", 0x10, 0, 0x20)
+
+    def events(kernel: Simulation) -> None:
+        kernel.tracepoint("syscalls:sys_enter_execve", argv=data, envp=data)
+
+    script = (
+        f"tracepoint:syscalls:sys_enter_execve {{ $w = args.argv; $p = {words}; print($p[2]); print($p[1]); "
+        "print((*$p, 1)); @[$p[2]] = $p[0]; print(@); clear(@); print(str($p[2])); print(sizeof($p[0])); }"
+    )
+    assert printed(script, events, target=_WithExecve()) == "0x20\n0x0\n(0x10, 1)\n@[0x20]: 0x10\n\n8\n"
 
 
 def test_a_union_has_its_members_at_one_place() -> None:
