@@ -67,6 +67,8 @@ def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
     try:
         return type_named(s, node.keyword, node.name)
     except NotFound as error:
+        if not node.keyword and node.name in s.script.defines:
+            raise s.error(f"#define {node.name} gives a value in probes: write the type itself", node) from None
         raise s.error(str(error), node) from None
 
 

@@ -115,7 +115,7 @@ def _typedef(s: Scope, node: ast.Type | ast.Expression) -> ast.Type | ast.Expres
     from pyebpf.bpftrace.translate import casts
     from pyebpf.bpftrace.translate.builtins import BUILTINS
 
-    if not isinstance(node, ast.Identifier) or node.name in BUILTINS or node.name in s.script.defines:
+    if not isinstance(node, ast.Identifier) or node.name in BUILTINS:
         return node
     try:
         casts.type_named(s, "", node.name)
