@@ -236,8 +236,8 @@ def test_a_variable_has_an_array_of_structs() -> None:
         assert at_memory(data, script + text + " }") == f"(-3, 6, 200, {{ .a = 1, .b = 2 }}, {8 * length})\n"
     for wrong, message in (
         ("print($x[40].a);", "index 40 lies outside the array of 40"),
-        ("@a = $x;", "an array of structs, texts or floats is not kept: write an element"),
-        ("print($x + 1);", "an array of structs, texts or floats is not kept"),
+        ("@a = $x;", "an array of structs or floats is not kept: write an element"),
+        ("print($x + 1);", "an array of structs or floats is not kept"),
     ):
         with pytest.raises(CompileError, match=message):
             Script(script + wrong + " }").compile(FakeTarget())
@@ -293,3 +293,31 @@ def test_an_array_of_texts_is_a_key() -> None:
     assert at_memory(pack("<2Qi4x", 1, 0x20, 7), structs + body) == (
         "@a[[0x1,0x20]]: 2\n@b[{ .texts = [0x1,0x20], .n = 7 }]: 3\n@c: [0x1,0x20]\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("statements", "text"),
+    [
+        (
+            "print($s->n); print(($s->m, 1)); print(*$s);",
+            "[he\x01,lloo]\n([x,abcd], 1)\n{ .n = [he\x01,lloo], .m = [x,abcd] }\n",
+        ),
+        (
+            "@ = $s->n; $y = @; print($y[1]); @a[$s->m] = *$s;",
+            "lloo\n@: [he\x01,lloo]\n@a[[x,abcd]]: { .n = [he\x01,lloo], .m = [x,abcd] }\n",
+        ),
+        (
+            '$x = $s->n; $i = 1; print(($x[0], $x[$i], $x[1][0])); print($x[1] == "lloo");',
+            "(he\x01, lloo, 108)\ntrue\n",
+        ),
+        ("@[$s->n] = 1; @[$s->m] = 2; delete(@, $s->m); print(has_key(@, $s->m));", "false\n@[[he\x01,lloo]]: 1\n"),
+        ("$x = $s->m; print(sizeof($x)); print(buf($x)); print(buf($s->m));", "8\nx\\x00yzabcd\nx\\x00yzabcd\n"),
+        ("print((uint64)$s->n == (uint64)$s->n); print((uint8[8])$s->m);", "true\n[120,0,121,122,97,98,99,100]\n"),
+    ],
+)
+def test_an_array_of_characters_of_two_dimensions_is_of_texts(statements: str, text: str) -> None:
+    """Each ends with a NUL or with its array; the bytes behind a NUL are kept, and not printed."""
+    script = (
+        f"struct two {{ char n[2][4]; char m[2][4]; }}; {OPEN} {{ $s = (struct two *)args.filename; {statements} }}"
+    )
+    assert at_memory(b"he\x01\0llooo"[:8] + b"x\0yzabcd", script) == text
