@@ -114,9 +114,10 @@ class Definitions(Statements):
         while self.accept(_ATTRIBUTE):
             self.expect("(", f"after `{_ATTRIBUTE}`")
             self.expect("(", f"after `{_ATTRIBUTE}(`")
-            start = self.starts[self.index]
+            first = self.index
             self._skip_parentheses(f"after `{_ATTRIBUTE}((`")
-            found.append(self.source.text[start : self.starts[self.index - 1]].strip())
+            words = self.tokens[first : self.index - 1]
+            found.append(re.sub(r"(\W) | (?=\W)", r"\1", " ".join(words)))
             self.expect(")", f"after `{_ATTRIBUTE}((…)`")
         return found
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.ast.expressions import OWN
 from pyebpf.bpftrace.cursor import MAX_LEVELS
+from pyebpf.bpftrace.defines import check_chain
+from pyebpf.bpftrace.parser import parse_define
+from pyebpf.bpftrace.types import is_value
 from pyebpf.dataclass import fields, replace
 from pyebpf.errors import amount
 
@@ -39,10 +42,11 @@ class _Part(NamedTuple):
 class _Frame(NamedTuple):
     """The macro whose body is copied: its arguments by parameter, the number of the place, and those it is within.
 
+    None stands for the text of a `#define`, whose variables and maps are the script's.
     `places` are the calls that lead here, the innermost first.
     """
 
-    macro: ast.Macro
+    macro: ast.Macro | None
     arguments: Mapping[str, _Part]
     number: int
     chain: tuple[str, ...]
@@ -59,9 +63,10 @@ def expand(program: ast.Program, is_function: Callable[[str], bool]) -> ast.Prog
     `is_function` says whether the language has a function of a name, which macros with other parameters leave alone.
     """
     macros = [each for each in program.items if isinstance(each, ast.Macro)]
-    if not macros:
+    defines = [each for each in program.definitions if isinstance(each, ast.Define) and each.parameters is None]
+    if not macros and not defines:
         return program
-    expansion = _Expansion(program.source, macros, is_function)
+    expansion = _Expansion(program.source, macros, is_function, defines)
     items = [each if isinstance(each, ast.Macro) else expansion.copy(each, None).node for each in program.items]
     return replace(program, items=tuple(items))
 
@@ -69,9 +74,16 @@ def expand(program: ast.Program, is_function: Callable[[str], bool]) -> ast.Prog
 class _Expansion:
     """The macros by name, and how much has been put in."""
 
-    def __init__(self, source: Source, macros: Sequence[ast.Macro], is_function: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        macros: Sequence[ast.Macro],
+        is_function: Callable[[str], bool],
+        defines: Sequence[ast.Define],
+    ) -> None:
         self._source = source
         self._is_function = is_function
+        self._defines = {each.name: each for each in defines}
         self._macros: dict[str, list[ast.Macro]] = {}
         self._places = self._nodes = 0
         signatures = set()
@@ -131,6 +143,8 @@ class _Expansion:
                     return frame.arguments[name]
                 if name in self._macros and any(not each.parameters for each in self._macros[name]):
                     return self._call(node, name, (), frame)
+                if name in self._defines and not is_value(name):
+                    return self._value(node, self._defines[name], frame)
             case ast.TypeName(name=name, keyword="") if frame is not None and name in frame.arguments:
                 return _type_of(frame.arguments[name])
             case ast.TypeName(name=name) if frame is not None and name in frame.arguments:
@@ -142,14 +156,14 @@ class _Expansion:
             case ast.OffsetOf(path=path) if frame is not None and any(each in frame.arguments for each in path):
                 names = [one for each in path for one in self._path(each, frame, node)]
                 return self.copy(replace(node, path=tuple(names)), frame._replace(arguments=_without(frame, path)))
-            case ast.Variable(name=name) if frame is not None:
+            case ast.Variable(name=name) if frame is not None and frame.macro is not None:
                 given_part = frame.arguments.get(f"${name}")
                 if given_part is not None:
                     return _Part(replace(given_part.node, start=node.start, end=node.end), 1, 1)
                 return _Part(replace(node, name=f"{name}{OWN}{frame.number}"), 1, 1)
             case ast.Let(variable=variable) if frame is not None and f"${variable.name}" in frame.arguments:
                 raise self._source.error(f"${variable.name} is a parameter of this macro: rename one", variable)
-            case ast.Map(name=name) if frame is not None:
+            case ast.Map(name=name) if frame is not None and frame.macro is not None:
                 given_part = frame.arguments.get(f"@{name}")
                 if given_part is None:
                     raise self._source.error(
@@ -191,6 +205,17 @@ class _Expansion:
         places = (node, *(() if frame is None else frame.places))
         inner = _Frame(macro, by_name, self._places, (*chain, name), places)
         return self.copy(macro.body, inner)
+
+    def _value(self, node: ast.Expression, define: ast.Define, frame: _Frame | None) -> _Part | None:
+        """The value that a `#define` gives a name, as a copy of its own; None for a name that stands for itself."""
+        if define.text == define.name:
+            return None
+        if not define.text:
+            raise self._source.error(f"#define {define.name} gives it no value: write #define {define.name} 1", node)
+        chain, places = ((), ()) if frame is None else (frame.chain, frame.places)
+        name = f"#define {define.name}"
+        check_chain(self._source, name, chain, node.start, node.end)
+        return self.copy(parse_define(self._source, define), _Frame(None, {}, 0, (*chain, name), (node, *places)))
 
     def _chosen(self, node: ast.Node, name: str, given: Sequence[_Part]) -> ast.Macro:
         """The macro that fits the arguments best: most variables and maps by their own kind, the first of equals."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.attach_points import attach_points
 from pyebpf.bpftrace.cursor import is_name, room
+from pyebpf.bpftrace.defines import Defines, tokens_of
 from pyebpf.bpftrace.definitions import Definitions, behind_attributes, directive
-from pyebpf.bpftrace.lexer import end_of_block, end_of_statement, skip_layout
+from pyebpf.bpftrace.lexer import Tokens, end_of_block, end_of_statement, skip_layout
 from pyebpf.bpftrace.literals import LiteralError, integer
 from pyebpf.bpftrace.source import Source
-from pyebpf.bpftrace.types import is_builtin
+from pyebpf.bpftrace.types import KEYWORDS, is_builtin
+from pyebpf.errors import CompileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,6 +50,26 @@ def parse_expression(text: str, file: str = "<expression>") -> ast.Expression:
         return value
 
 
+def parse_define(source: Source, node: ast.Define) -> ast.Expression:
+    """The tree of the value that a `#define` gives a name. CompileError for a text that is no expression."""
+    with room():
+        parser = _Parser(source, (), None)
+        parser.tokens, parser.starts, parser.ends = tokens_of(source, node)
+        try:
+            value = parser.expression()
+            if parser.tokens[parser.index]:
+                parser.unexpected("the end", "after its value")
+        except CompileError as error:
+            advice = ""
+            if parser.tokens[0] in KEYWORDS:
+                advice = "; write the type where it is used"
+            elif not {";", "=", "{"}.isdisjoint(parser.tokens):
+                advice = f"; write macro {node.name}() {{ … }} for statements"
+            message = f"#define {node.name} gives no value: {error.message}{advice}"
+            raise CompileError(message, error.location) from None
+        return value
+
+
 class _Parser(Definitions):
     def __init__(self, source: Source, parameters: Sequence[str], files: Files | None) -> None:
         super().__init__(source)
@@ -55,6 +77,7 @@ class _Parser(Definitions):
         self._files = files
         self._position = 0
         self._definitions: list[ast.Definition] = []
+        self._defines = Defines(source)
         self._config: ast.Config | None = None
         self._imports: list[ast.Import] = []
         self._items: list[ast.Item] = []
@@ -75,6 +98,7 @@ class _Parser(Definitions):
                     text, self._position = source.text, position
                 else:
                     self._definitions.append(found)
+                    self._defines.take(found)
             elif text[position] == ";":
                 self._position += 1
             else:
@@ -122,6 +146,8 @@ class _Parser(Definitions):
         self._no_items("a definition of C's")
         end = behind_attributes(self.source.text, end_of_block(self.source, self._position))
         self.load(self._position, end)
+        given = Tokens(self.tokens, self.starts, self.ends)
+        self.tokens, self.starts, self.ends = self._defines.put_into(given)
         self._definitions.append(self.definition())
         self._position = end
 

@@ -43,6 +43,11 @@ def is_builtin(name: str) -> bool:
     )
 
 
+def is_value(name: str) -> bool:
+    """Whether a bare name is a value of the language's, which no `#define` hides."""
+    return name in _VALUES or is_builtin(name)
+
+
 class Types(Cursor):
     """The part of the parser that reads types."""
 

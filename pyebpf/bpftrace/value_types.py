@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyebpf.dataclass import dataclass, field
 from pyebpf.types import INTEGERS, S32, S64, U8, U32, U64, ArrayType, BytesType, CharArray, TupleType
+from pyebpf.types.arrays import ForeignCharArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,6 +135,22 @@ class String(ValueType):
         text = str(value)
         full = self.cut and len(text.encode("utf-8", "surrogateescape")) == self.size - 1
         return names.shown(text + names.trailer if full else text)
+
+
+@dataclass(frozen=True, slots=True)
+class Characters(ValueType):
+    """C's `char[length]` as an element of an array: text, which a NUL ends where it is shorter."""
+
+    length: int
+
+    name: ClassVar[str] = "a string"
+
+    @property
+    def storage(self) -> Type:
+        return ForeignCharArray(self.length)
+
+    def text(self, value: object, names: Names) -> str:
+        return names.shown(str(value).partition("\0")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,12 +486,9 @@ def _bare(type_: ValueType) -> str:
     return described(type_).partition(" ")[2]
 
 
-# -- what a map holds that functions such as count() fill -------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Aggregate(ValueType):
-    """Values put together in the kernel, each processor's by itself: `kind` is the function's name.
+    """Values that count() and the like put together in the kernel, each processor's by itself: `kind` is the name.
 
     `arguments` are those of a histogram: the bits of `hist`, or least, greatest and step of `lhist`.
     """

@@ -147,7 +147,11 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("interval:s:0 { }", "interval:s:0", "the rate of interval is at least 1"),
         ("watchpoint:0x1000:8:r { }", "watchpoint:0x1000:8:r", "the processor watches for w, rw or x, not for r"),
         ("watchpoint:0x1004:8:w { }", "watchpoint:0x1004:8:w", "the address is not a multiple of the length"),
-        ("#define X 0x10000000000000000\nBEGIN { print(X); }", "X", "this number has more than 64 bits"),
+        (
+            "#define X 0x10000000000000000\nBEGIN { print(X); }",
+            "0x10000000000000000",
+            "#define X gives no value: this number is greater than 18446744073709551615",
+        ),
         ("watchpoint:0x0:8:w { }", "watchpoint:0x0:8:w", "nothing is at the address 0, give that of a variable"),
         ("iter:task:/x { }", "iter:task:/x", "iterators are not pinned"),
     ],

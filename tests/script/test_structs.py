@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,15 @@ import pytest
 
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
+from pyebpf.types.tracepoint import parse_format
 from tests.dsl.fake_target import FakeTarget
 from tests.support.scripts import printed
 
 if TYPE_CHECKING:
     from pyebpf.testing import Simulation
+    from pyebpf.types.tracepoint import TracepointFormat
 
+EXECVE = Path(__file__).parents[1] / "types/formats/syscalls.sys_enter_execve.format"
 OPEN = "tracepoint:syscalls:sys_enter_openat"
 
 
@@ -40,6 +44,32 @@ def test_a_struct_of_a_script_is_laid_out_as_in_c() -> None:
     )
     data = pack("<B3x", 7) + pack("<bxhi", 1, -2, 3) + pack("<4x") + pack("<Qiii8s4x", 1 << 40, 4, 5, 6, b"round")
     assert at_memory(data, script) == "7 -2 3 1099511627776 6 round 48"
+
+
+class _WithExecve(FakeTarget):
+    """A kernel with the tracepoint of execve(2), as Linux 6.18 describes it."""
+
+    def tracepoint_format(self, category: str, name: str) -> TracepointFormat:
+        return (
+            parse_format(EXECVE.read_text())
+            if name == "sys_enter_execve"
+            else super().tracepoint_format(category, name)
+        )
+
+
+@pytest.mark.parametrize("words", ["args.argv", "$w", "(char **)args.argv", "((void **)args.argv)", "args.envp"])
+def test_words_of_a_program_are_pointers(words: str) -> None:
+    """Printed, in tuples, maps and keys; str() reads them."""
+    data = pack("<3Q", 0x10, 0, 0x20)
+
+    def events(kernel: Simulation) -> None:
+        kernel.tracepoint("syscalls:sys_enter_execve", argv=data, envp=data)
+
+    script = (
+        f"tracepoint:syscalls:sys_enter_execve {{ $w = args.argv; $p = {words}; print($p[2]); print($p[1]); "
+        "print((*$p, 1)); @[$p[2]] = $p[0]; print(@); clear(@); print(str($p[2])); print(sizeof($p[0])); }"
+    )
+    assert printed(script, events, target=_WithExecve()) == "0x20\n0x0\n(0x10, 1)\n@[0x20]: 0x10\n\n8\n"
 
 
 def test_a_union_has_its_members_at_one_place() -> None:
@@ -206,8 +236,8 @@ def test_a_variable_has_an_array_of_structs() -> None:
         assert at_memory(data, script + text + " }") == f"(-3, 6, 200, {{ .a = 1, .b = 2 }}, {8 * length})\n"
     for wrong, message in (
         ("print($x[40].a);", "index 40 lies outside the array of 40"),
-        ("@a = $x;", "an array of structs, texts or floats is not kept: write an element"),
-        ("print($x + 1);", "an array of structs, texts or floats is not kept"),
+        ("@a = $x;", "an array of structs or floats is not kept: write an element"),
+        ("print($x + 1);", "an array of structs or floats is not kept"),
     ):
         with pytest.raises(CompileError, match=message):
             Script(script + wrong + " }").compile(FakeTarget())
@@ -281,3 +311,31 @@ def test_a_variable_of_literals_is_swapped_by_its_size() -> None:
     """It has that of the greatest that is assigned to it."""
     body = f"{OPEN} {{ $m = 300; $n = 5; @a = 40000; print((bswap($m), bswap($n), bswap(@a))); $n = 6; clear(@a); }}"
     assert at_memory(b"", body) == "(11265, 5, 1083965440)\n"
+
+
+@pytest.mark.parametrize(
+    ("statements", "text"),
+    [
+        (
+            "print($s->n); print(($s->m, 1)); print(*$s);",
+            "[he\x01,lloo]\n([x,abcd], 1)\n{ .n = [he\x01,lloo], .m = [x,abcd] }\n",
+        ),
+        (
+            "@ = $s->n; $y = @; print($y[1]); @a[$s->m] = *$s;",
+            "lloo\n@: [he\x01,lloo]\n@a[[x,abcd]]: { .n = [he\x01,lloo], .m = [x,abcd] }\n",
+        ),
+        (
+            '$x = $s->n; $i = 1; print(($x[0], $x[$i], $x[1][0])); print($x[1] == "lloo");',
+            "(he\x01, lloo, 108)\ntrue\n",
+        ),
+        ("@[$s->n] = 1; @[$s->m] = 2; delete(@, $s->m); print(has_key(@, $s->m));", "false\n@[[he\x01,lloo]]: 1\n"),
+        ("$x = $s->m; print(sizeof($x)); print(buf($x)); print(buf($s->m));", "8\nx\\x00yzabcd\nx\\x00yzabcd\n"),
+        ("print((uint64)$s->n == (uint64)$s->n); print((uint8[8])$s->m);", "true\n[120,0,121,122,97,98,99,100]\n"),
+    ],
+)
+def test_an_array_of_characters_of_two_dimensions_is_of_texts(statements: str, text: str) -> None:
+    """Each ends with a NUL or with its array; the bytes behind a NUL are kept, and not printed."""
+    script = (
+        f"struct two {{ char n[2][4]; char m[2][4]; }}; {OPEN} {{ $s = (struct two *)args.filename; {statements} }}"
+    )
+    assert at_memory(b"he\x01\0llooo"[:8] + b"x\0yzabcd", script) == text

@@ -17,7 +17,7 @@ from pyebpf.bpftrace.translate.values import (
     of_int,
     read_stored,
 )
-from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, ValueType, natural
+from pyebpf.bpftrace.value_types import Address, Array, Boolean, Characters, Number, ValueType, natural
 from pyebpf.builder.ssa.conditions import Compare, negate
 from pyebpf.builder.values.arrays import equal_lvalues
 from pyebpf.builder.values.integers import Int
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def element_type(type_: KernelType, space: Space) -> ValueType | None:
-    """The type of what a C array consists of; None where a script keeps no such arrays: of structs, of text."""
+    """The type of what a C array consists of; None where a script keeps no such arrays: of structs, of floats."""
     if type_.boolean:
         return Boolean()
     integer = plain_integer(type_)
@@ -47,6 +47,8 @@ def element_type(type_: KernelType, space: Space) -> ValueType | None:
     if type_.kind == "pointer" and type_.element is not None:
         return Address(kernel_target(type_.element), space)
     if type_.kind == "array" and type_.element is not None and type_.length:
+        if type_.element.character:
+            return Characters(type_.length)
         inner = element_type(type_.element, space)
         return None if inner is None else Array(inner, type_.length)
     return None

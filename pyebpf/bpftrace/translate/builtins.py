@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.attach import registers
@@ -41,7 +42,7 @@ from pyebpf.dataclass import fields, replace
 from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.specs import MapSpec
 from pyebpf.target.facts import KERNEL_ITSELF
-from pyebpf.types import INTEGERS, S64, U32, U64
+from pyebpf.types import S64, U32, U64, CharFactory
 from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import (
     GET_CURRENT_CGROUP_ID,
@@ -322,21 +323,24 @@ def _element(s: Scope, name: str, node: ast.Node) -> Value:
 
 
 def _pointed(s: Scope, attach: Tracepoint, name: str) -> Any:
-    """The target of a pointer in a tracepoint's record, by its C type: a struct, or not known."""
-    from pyebpf.bpftrace.translate.casts import NUMBERS
-    from pyebpf.bpftrace.translate.values import kernel_target
+    """The target of a pointer in a tracepoint's record, by its C type: a struct, a pointer, or not known."""
+    from pyebpf.bpftrace.translate.casts import NUMBERS, pointer_target
 
     field = s.p.target.tracepoint_format(attach.category, attach.name).field(name)
     words = [word for word in field.type.replace("*", " * ").split() if word not in ("const", "__user", "volatile")]
-    if words.count("*") != 1:
-        return INTEGERS["u64"]
-    type_ = " ".join(words[:-1])
-    if type_ in NUMBERS or type_ == "void":
-        return NUMBERS.get(type_)
-    try:
-        return kernel_target(s.p.target.type_named(type_))
-    except NotFound:
-        return None
+    stars = words.count("*")
+    type_ = " ".join(words[: len(words) - stars])
+    found: Any = None
+    if type_ == "char":
+        found = CharFactory()
+    elif type_ in NUMBERS:
+        found = NUMBERS[type_]
+    elif type_ != "void":
+        with suppress(NotFound):
+            found = kernel_target(s.p.target.type_named(type_))
+    for _ in range(stars - 1):
+        found = pointer_target(found)
+    return found
 
 
 def _wrapped(s: Scope, entity: object, node: ast.Node) -> Value:

@@ -67,6 +67,8 @@ def kernel_type(s: Scope, node: ast.TypeName) -> KernelType:
     try:
         return type_named(s, node.keyword, node.name)
     except NotFound as error:
+        if not node.keyword and node.name in s.script.defines:
+            raise s.error(f"#define {node.name} gives a value in probes: write the type itself", node) from None
         raise s.error(str(error), node) from None
 
 
@@ -95,7 +97,7 @@ def type_named(s: Scope, keyword: str, name: str) -> KernelType:
 def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | CharFactory | None:
     """The target of a pointer to a type that the script names."""
     if isinstance(node, ast.PointerType):
-        return KernelType("pointer", U64.size, element=_as_element(pointed(s, node.target)))
+        return pointer_target(pointed(s, node.target))
     if isinstance(node, ast.TypeOf):
         return type_names.target(s, node)
     if not isinstance(node, ast.TypeName):
@@ -107,6 +109,11 @@ def pointed(s: Scope, node: ast.Type | ast.TypeOf) -> KernelType | IntType | Cha
     if not node.keyword and node.name in NUMBERS:
         return NUMBERS[node.name]
     return kernel_target(kernel_type(s, node))
+
+
+def pointer_target(target: KernelType | IntType | CharFactory | None) -> KernelType:
+    """The target of a pointer to a pointer to this."""
+    return KernelType("pointer", U64.size, element=_as_element(target))
 
 
 def _as_element(target: KernelType | IntType | CharFactory | None) -> KernelType:

@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from operator import add, lshift, mul, or_, sub
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.translate.c_numbers import c_number
 from pyebpf.bpftrace.translate.values import constant
 from pyebpf.dataclass import replace
 from pyebpf.target import KernelType
 from pyebpf.types import S32, S64, U32, U64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.bpftrace.translate.values import Integer
     from pyebpf.builder.program import ProgramBuilder
 
 
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": add,
-    "-": sub,
-    "*": mul,
-    "|": or_,
-    "<<": lshift,
-}
-
-
 class Enums:
     """A script's enums: each constant's value and enum, and the names of each enum's values."""
 
     def __init__(self, program: ast.Program) -> None:
+        #: The constants of all, by their names.
+        self.values: dict[str, int] = {}
         self._constants: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
         self._names: dict[str, tuple[tuple[int, str], ...]] = {}
         self._types: dict[str, KernelType] = {}
@@ -43,10 +36,13 @@ class Enums:
         value = -1
         values: dict[str, int] = {}
         for each in node.enumerators:
-            value = value + 1 if each.value is None else self._known(source, each.value, values)
+            if each.value is None:
+                value += 1
+            else:
+                value = c_number(source, each.value, "the value of an enum's constant", self.values)
             if not S64.minimum <= value <= U64.maximum:
                 raise source.error(f"{each.name} is {value}, and 64 bits do not hold that: give it a value", each)
-            values[each.name] = value
+            values[each.name] = self.values[each.name] = value
         names = tuple((value, name) for name, value in values.items())
         self._names[node.name] = names
         least, greatest = min(values.values(), default=0), max(values.values(), default=0)
@@ -54,22 +50,6 @@ class Enums:
         fits = S32.minimum <= least and greatest <= (S32 if signed else U32).maximum
         self._types[node.name] = KernelType("enum", 4 if fits else 8, node.name, signed=signed)
         self._constants |= {name: (value, names) for value, name in names}
-
-    def _known(self, source: Source, node: ast.Expression, values: dict[str, int]) -> int:
-        if isinstance(node, ast.Integer):
-            return node.value
-        if isinstance(node, ast.Unary) and node.operator == "-":
-            return -self._known(source, node.value, values)
-        if isinstance(node, ast.Identifier) and node.name in values:
-            return values[node.name]
-        if isinstance(node, ast.Identifier) and node.name in self._constants:
-            return self._constants[node.name][0]
-        if isinstance(node, ast.Binary) and node.operator in _OPERATORS:
-            left, right = (self._known(source, each, values) for each in (node.left, node.right))
-            if node.operator == "<<" and not 0 <= right < 64:
-                raise source.error(f"a shift by {right}: a number has 64 bits, give 0 to 63", node)
-            return _OPERATORS[node.operator](left, right)
-        raise source.error("the value of an enum's constant is to be a number", node)
 
     @property
     def names(self) -> Iterable[str]:

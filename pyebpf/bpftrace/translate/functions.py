@@ -73,8 +73,8 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in DTRACE:
         raise s.error(f"there is no function {node.name}(): write {DTRACE[node.name]}", node)
-    if any(isinstance(each, ast.Define) and each.name == node.name for each in s.script.program.definitions):
-        raise s.error(f"#define with parameters is not read: write macro {node.name}(x) {{ … }} for it", node)
+    if node.name in s.script.defines:
+        raise s.error(f"#define of a function is not read: write macro {node.name}(x) {{ … }} for it", node)
     known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
 

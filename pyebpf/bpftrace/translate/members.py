@@ -149,9 +149,7 @@ def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Valu
     if row is not None:
         return row
     if isinstance(value, Elements) or (isinstance(value.entity, KernelArray) and not large):
-        raise s.error(
-            "an array of structs, texts or floats is not kept: write an element, value[0], or buf(value)", node
-        )
+        raise s.error("an array of structs or floats is not kept: write an element, value[0], or buf(value)", node)
     entity = value.entity
     if isinstance(entity, KernelArray):
         type_ = arrays.c_type(entity)

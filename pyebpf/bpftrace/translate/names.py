@@ -1,4 +1,4 @@
-"""Literals, arguments of the command line, and names: builtins, `#define`d ones, constants."""
+"""Literals, arguments of the command line, and names: builtins, constants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyebpf.bpftrace.translate.settings import MAX_STRLEN
 from pyebpf.bpftrace.translate.values import Condition, Integer, constant, literal_text
 from pyebpf.dataclass import replace
 from pyebpf.errors import CompileError, NotFound, closest
-from pyebpf.types import S64, U64
+from pyebpf.types import S64
 
 if TYPE_CHECKING:
     from pyebpf.bpftrace import ast
@@ -89,7 +89,7 @@ def parameter_count(s: Scope, node: ast.PositionalParameterCount) -> Value:  # n
 
 
 def identifier(s: Scope, node: ast.Identifier) -> Value:
-    """A name: a builtin, what a `#define` gives, a constant; an argument where those need no `args.` before them."""
+    """A name: a builtin, a constant; an argument where those need no `args.` before them."""
     from pyebpf.bpftrace.translate.builtins import argument, builtin
     from pyebpf.bpftrace.translate.members import enumerated
 
@@ -99,9 +99,6 @@ def identifier(s: Scope, node: ast.Identifier) -> Value:
     own = s.script.enums.constant(s.p, node.name)
     if own is not None:
         return own
-    defined = s.script.defines.get(node.name)
-    if defined is not None:
-        return _defined(s, node, defined)
     if isinstance(s.p.attach, Uprobe) and (user := s.script.user_types.constant(s.p.attach, node.name)) is not None:
         return enumerated(s, constant(s.p, user[0]), user[1])
     if node.name in CONSTANTS:
@@ -137,7 +134,8 @@ def _near(s: Scope, name: str, error: NotFound) -> str:
         return f": write {DTRACE[name]}"
     if is_function(name) or name in s.script.functions:
         return f": it is a function, write {name}()"
-    known = closest(name, [*BUILTINS, "args", "ctx", "arg0", *s.script.defines, *s.script.enums.names, *CONSTANTS])
+    others = [*(s.script.defines - {name}), *s.script.enums.names, *CONSTANTS]
+    known = closest(name, [*BUILTINS, "args", "ctx", "arg0", *others])
     _, hint, rest = str(error).partition(" (did you mean")
     known = known or closest(name.lower(), BUILTINS)
     if known or hint:
@@ -153,15 +151,3 @@ def _enumerator(s: Scope, name: str) -> Integer:
     found = constant(s.p, target.enumerator(name))
     found.type = replace(found.type, least=8, enum=target.enum_of(name))  # the size is that of bpftrace's
     return found
-
-
-def _defined(s: Scope, node: ast.Identifier, text: str) -> Value:
-    try:
-        value = int(text.strip().rstrip("uUlL") or "1", 0)
-        if not S64.minimum <= value <= U64.maximum:
-            raise s.error(f"#define {node.name} {text}: this number has more than 64 bits", node)
-        return constant(s.p, value)
-    except ValueError:
-        if len(text) > 1 and text[0] == text[-1] == '"':
-            return literal_text(text[1:-1].encode())
-        raise s.error(f"#define {node.name} {text}: only numbers and texts are supported yet", node) from None

@@ -28,7 +28,7 @@ class Script:
     """A parsed script with its arguments, its maps and the ring buffer of what it asks user space to do."""
 
     def __init__(self, program: Program, arguments: Sequence[str], settings: Mapping[str, str] | None = None) -> None:
-        from pyebpf.bpftrace.ast import MapDeclaration as Declaration
+        from pyebpf.bpftrace.ast import Define, MapDeclaration as Declaration
 
         self.program = program
         self.source = program.source
@@ -47,8 +47,8 @@ class Script:
         self.events = Events(self.settings.perf_rb_pages * PAGE)
         self.packets = Packets()
         self.functions = _functions(program)
-        self.structs = Structs(program)
         self.enums = Enums(program)
+        self.structs = Structs(program, self.enums.values)
         #: The process that the script is about; None: all.
         self.pid: int | None = None
         #: The process that was started with the script; None: none was.
@@ -64,7 +64,8 @@ class Script:
         #: The programs and libraries that it probes.
         self.files = UserFiles()
         self._user_types: UserTypes | None = None
-        self.defines = _defines(program)
+        #: The names of `#define`.
+        self.defines = {each.name for each in program.definitions if isinstance(each, Define)}
         #: Statements that nothing comes to, by their place.
         self.unreachable: dict[int, Node] = {}
         #: Sums and the like of numbers, by the nodes' identities, with what they come to.
@@ -140,12 +141,3 @@ def _functions(program: Program) -> dict[str, Function]:
                 raise program.source.error(f"{each.name} has a parameter ${names[position]} already", parameter)
         found[each.name] = renamed(each)
     return found
-
-
-def _defines(program: Program) -> dict[str, str]:
-    """Texts of `#define NAME text`."""
-    from pyebpf.bpftrace.ast import Define
-
-    return {
-        each.name: each.text for each in program.definitions if isinstance(each, Define) and each.parameters is None
-    }

@@ -7,12 +7,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.parser import parse_expression
+from pyebpf.bpftrace.translate.c_numbers import c_number
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import NotFound, closest_or_all
+from pyebpf.errors import CompileError, NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
     from pyebpf.bpftrace.source import Source
@@ -57,17 +59,13 @@ _MAX_SIZE = (1 << 31) - 1
 _LATER = -(1 << 31)
 
 
-def _aligned(node: ast.Struct) -> int:
-    """The least alignment of a struct, by `__attribute__((aligned(n)))`."""
-    found = [re.fullmatch(r"aligned\s*\(\s*(\d+)\s*\)", each) for each in node.attributes]
-    return max([1, *(int(each[1]) for each in found if each is not None)])
-
-
 class Structs:
     """A script's structs. Those between `#ifndef` and `#endif` stand in for the kernel's, and are left out."""
 
-    def __init__(self, program: ast.Program) -> None:
+    def __init__(self, program: ast.Program, constants: Mapping[str, int]) -> None:
         self._source: Source = program.source
+        #: Of the script's enums, by their names.
+        self._constants = constants
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
         #: The members of those of probed files, by their ids.
@@ -141,7 +139,7 @@ class Structs:
         number = self.new_id()
         members: dict[str, Member] = {}
         position = size = 0  # in bits
-        alignment, packed = _aligned(node), "packed" in node.attributes
+        alignment, packed = self._alignment(target, node), "packed" in node.attributes
         for each in node.members:
             type_, align = self._nested(target, each) or self._type(target, each.type)
             if packed:
@@ -156,7 +154,8 @@ class Structs:
             if node.keyword == "union":
                 position = 0
             if each.bits is not None:
-                found, position = self._bit_field(each, type_, position, packed=packed)
+                bits = self._number(target, each.bits, "the width of a bit-field")
+                found, position = self._bit_field(each, bits, type_, position, packed=packed)
             else:
                 position = -(-position // (8 * align)) * 8 * align
                 found = Member(position // 8, type_)
@@ -172,13 +171,30 @@ class Structs:
         made = KernelType(node.keyword, -(-size // (8 * alignment)) * alignment, name, id=number)
         return Layout(made, alignment, members)
 
+    def _alignment(self, target: Target, node: ast.Struct) -> int:
+        """The least alignment of a struct, by `__attribute__((aligned(n)))`."""
+        found = [1]
+        for each in node.attributes:
+            given = re.fullmatch(r"aligned\((.*)\)", each)
+            if given is not None:
+                try:
+                    found.append(self._number(target, parse_expression(given[1]), "an alignment"))
+                except CompileError:
+                    raise self._source.error(f"{each} is not read: write a number, aligned(16)", node) from None
+        return max(found)
+
+    def _number(self, target: Target, node: ast.Expression, what: str) -> int:
+        """A number that the layout depends on."""
+        return c_number(self._source, node, what, self._constants, lambda operand: self._type(target, operand)[0].size)
+
     def _check_size(self, size: int, what: str, node: ast.Node) -> None:
         if size > _MAX_SIZE:
             raise self._source.error(f"{what} is too large, with {size} bytes: give it {_MAX_SIZE} at most", node)
 
-    def _bit_field(self, node: ast.Member, type_: KernelType, position: int, *, packed: bool) -> tuple[Member, int]:
+    def _bit_field(
+        self, node: ast.Member, bits: int, type_: KernelType, position: int, *, packed: bool
+    ) -> tuple[Member, int]:
         """A member of some bits, and the bit behind it: it lies within one unit of its type."""
-        bits = node.bits.value if isinstance(node.bits, ast.Integer) else -1
         unit = 8 * type_.size
         if packed or type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
             raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number, in a struct not packed", node)
@@ -207,9 +223,11 @@ class Structs:
             return KernelType("pointer", 8, element=self._pointed(target, node.target)), 8
         if isinstance(node, ast.ArrayType):
             element, align = self._type(target, node.element)
-            length = node.size.value if isinstance(node.size, ast.Integer) else 0
-            if node.size is not None and not isinstance(node.size, ast.Integer):
-                raise self._source.error("the length of this array is to be a number", node)
+            length = 0
+            if node.size is not None:
+                length = self._number(target, node.size, "the length of this array")
+            if length < 0:
+                raise self._source.error(f"this array has a length of {length}: give 0 or more", node)
             self._check_size(element.size * length, "this array", node)
             return KernelType("array", element.size * length, element=element, length=length), align
         if isinstance(node, ast.Enum) or (isinstance(node, ast.TypeName) and node.keyword == "enum"):

@@ -6,7 +6,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, Record, String, Tuple, UnkeptStruct, natural
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Array,
+    Boolean,
+    Characters,
+    Number,
+    Record,
+    String,
+    Tuple,
+    UnkeptStruct,
+    natural,
+)
 from pyebpf.builder.ssa.conditions import Always
 from pyebpf.builder.values.kernel_objects import KernelReference
 from pyebpf.builder.values.memory import Space
@@ -115,7 +126,7 @@ def _typedef(s: Scope, node: ast.Type | ast.Expression) -> ast.Type | ast.Expres
     from pyebpf.bpftrace.translate import casts
     from pyebpf.bpftrace.translate.builtins import BUILTINS
 
-    if not isinstance(node, ast.Identifier) or node.name in BUILTINS or node.name in s.script.defines:
+    if not isinstance(node, ast.Identifier) or node.name in BUILTINS:
         return node
     try:
         casts.type_named(s, "", node.name)
@@ -178,7 +189,7 @@ def _layout(type_: ValueType) -> tuple[int, int]:
         return size * type_.length, alignment
     if not isinstance(type_, Tuple | Record):
         size = (type_.least if isinstance(type_, Number) else 0) or natural(type_).size
-        return size, 1 if isinstance(type_, String) else min(size & -size, 8) or 1
+        return size, 1 if isinstance(type_, String | Characters) else min(size & -size, 8) or 1
     size, alignment = 0, 1
     for part in type_.parts:
         length, align = _layout(part)

@@ -15,6 +15,7 @@ from pyebpf.bpftrace.value_types import (
     Array as ArrayType,
     Boolean,
     Buffer,
+    Characters,
     Number,
     Record,
     String,
@@ -328,13 +329,18 @@ def of_entity(p: ProgramBuilder, entity: object, text_size: int) -> Value | None
         target = entity.target if isinstance(entity.target, IntType | CharFactory) else None
         return Reference(entity.address, target, entity.space)
     if isinstance(entity, CharacterArray) and entity.array_length:
-        size = entity.array_length + 1  # a full one has no NUL
-        return Text(entity.sized(size), size)
+        return characters(entity)
     if isinstance(entity, StringSource):
         return Text(entity, text_size if entity.size is None else entity.size)
     if isinstance(entity, BuilderString):
         return Text(entity, entity.type.length)
     return None
+
+
+def characters(array: CharacterArray) -> Text:
+    """The text that a C `char[n]` begins with; a full one has no NUL."""
+    size = (array.array_length or 0) + 1
+    return Text(array.sized(size), size)
 
 
 def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
@@ -349,6 +355,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             return Reference(p.b.load(address, offset, 8), target, space, held)
         case UnkeptStruct(target, space):
             return unkept(p.b.load(address, offset, 8), target, space)
+        case Characters(length):
+            return characters(CharacterArray(address, offset, Space.KERNEL, length, length, p.b.where))
         case String(size, cut):
             return Text(BuilderString(CharArray(size), lvalue), size, cut=cut)
         case Tuple(parts) | Record(_, parts):
