@@ -43,9 +43,6 @@ class Names(Protocol):
     def cgroup_path(self, number: int, pattern: str) -> str:
         """The paths of a group of processes, in the hierarchies whose names match."""
 
-    def number_name(self, kind: str, number: int) -> str:
-        """The name of an error, a signal or a system call, by the function that asks for it."""
-
     def enumerator(self, enum: str, number: int) -> str:
         """The name of a number in one of the kernel's enums; the number where it has none."""
 
@@ -350,23 +347,6 @@ class CgroupPath(ValueType):
     def text(self, value: object, names: Names) -> str:
         assert isinstance(value, int)
         return names.cgroup_path(value, self.pattern)
-
-
-@dataclass(frozen=True, slots=True)
-class NumberName(ValueType):
-    """A number that is shown as a name; `kind` is the function that made it, such as `strerror`."""
-
-    kind: str
-
-    name: ClassVar[str] = "a name of a number"
-
-    @property
-    def storage(self) -> Type:
-        return S64
-
-    def text(self, value: object, names: Names) -> str:
-        assert isinstance(value, int)
-        return names.number_name(self.kind, value)
 
 
 @dataclass(frozen=True, slots=True)

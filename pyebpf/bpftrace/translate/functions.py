@@ -26,6 +26,7 @@ from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.members import kept
 from pyebpf.bpftrace.translate.names import DTRACE
+from pyebpf.bpftrace.translate.number_names import NUMBER_NAMES
 from pyebpf.bpftrace.translate.searches import SEARCHES, differ, length
 from pyebpf.bpftrace.translate.stacks import stack_length
 from pyebpf.bpftrace.translate.texts import TEXTS
@@ -376,4 +377,4 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
 }
 
 #: All functions, by subject.
-_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, OBJECTS, TRACE_PIPE, USER_MEMORY, LIBRARY, CHECKS)
+_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, NUMBER_NAMES, OBJECTS, TRACE_PIPE, USER_MEMORY, LIBRARY, CHECKS)
