@@ -448,6 +448,30 @@ def _bare(type_: ValueType) -> str:
     return described(type_).partition(" ")[2]
 
 
+#: What to write where a string is wanted, of values that become text when they are printed.
+_INSTEAD: dict[type[ValueType], str] = {
+    Boolean: 'write b ? "yes" : "no"',
+    KernelStack: "print it, or make it a key of a map",
+    UserStack: "print it, or make it a key of a map",
+    KernelSymbol: 'compare the address with kaddr("name")',
+    UserSymbol: 'compare the address with uaddr("name")',
+    Username: "compare uid",
+    Timestamp: "compare nsecs",
+    CgroupPath: 'compare the number with cgroupid("/sys/fs/cgroup/name")',
+    MacAddress: "compare the bytes that it is made of",
+    Inet: 'compare the address with pton("127.0.0.1")',
+    Buffer: 'compare it with buf("text", n)',
+}
+
+
+def printed_as_text(type_: ValueType) -> str:
+    """What a message says of a value that becomes text when it is printed, where a string is wanted; "" of others."""
+    if isinstance(type_, Number) and (type_.names or type_.enum):
+        return "an enum's number, which becomes text when it is printed: compare it with the constant"
+    instead = _INSTEAD.get(type(type_))
+    return f"{type_.name}, which becomes text when it is printed: {instead}" if instead else ""
+
+
 # -- what a map holds that functions such as count() fill -------------------------------------------------------------
 
 
