@@ -1,4 +1,4 @@
-"""Names of what a script prints as numbers: functions, users, control groups, signals, enumerators; and times."""
+"""Names of what a script prints as numbers: functions, users, control groups, enumerators; and times."""
 
 from __future__ import annotations
 
@@ -69,9 +69,6 @@ class MachineNames:
 
         return ",".join([f"{name}:{path}" for name, path in paths(number, pattern)])
 
-    def number_name(self, kind: str, number: int) -> str:
-        return _number_name(kind, number)
-
     def enumerator(self, enum: str, number: int) -> str:
         from pyebpf.btf import Enumeration, Kind
         from pyebpf.runtime.host import kernel_btf
@@ -98,23 +95,3 @@ class MachineNames:
 def booted() -> int:
     """When the machine was started, in nanoseconds since the epoch."""
     return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def _number_name(kind: str, number: int) -> str:
-    import os
-    import signal
-
-    if kind == "strerror":
-        if not number:
-            return "Success"
-        from pyebpf.uapi import errno_table
-
-        return os.strerror(abs(number)) if abs(number) in vars(errno_table).values() else "Unknown error"
-    if kind == "signal_name":
-        try:
-            return signal.strsignal(number) or f"Unknown signal {number}"
-        except ValueError:
-            return "N/A" if number else "Unknown signal 0"
-    from pyebpf.arch import host
-
-    return host().system_call_names.get(number, "Unknown syscall")

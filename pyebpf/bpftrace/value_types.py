@@ -44,9 +44,6 @@ class Names(Protocol):
     def cgroup_path(self, number: int, pattern: str) -> str:
         """The paths of a group of processes, in the hierarchies whose names match."""
 
-    def number_name(self, kind: str, number: int) -> str:
-        """The name of an error, a signal or a system call, by the function that asks for it."""
-
     def enumerator(self, enum: str, number: int) -> str:
         """The name of a number in one of the kernel's enums; the number where it has none."""
 
@@ -371,23 +368,6 @@ class CgroupPath(ValueType):
 
 
 @dataclass(frozen=True, slots=True)
-class NumberName(ValueType):
-    """A number that is shown as a name; `kind` is the function that made it, such as `strerror`."""
-
-    kind: str
-
-    name: ClassVar[str] = "a name of a number"
-
-    @property
-    def storage(self) -> Type:
-        return S64
-
-    def text(self, value: object, names: Names) -> str:
-        assert isinstance(value, int)
-        return names.number_name(self.kind, value)
-
-
-@dataclass(frozen=True, slots=True)
 class MacAddress(ValueType):
     """The address of a network device, six bytes."""
 
@@ -470,20 +450,7 @@ class Buffer(ValueType):
         return "".join(chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}" for byte in raw)
 
 
-def described(type_: ValueType) -> str:
-    """A type as messages tell it from others: tuples and records with their parts."""
-    if isinstance(type_, Tuple):
-        return f"a tuple ({', '.join(map(_bare, type_.parts))})"
-    if isinstance(type_, Record):
-        parts = [f".{name} = {_bare(part)}" for name, part in zip(type_.names, type_.parts, strict=True)]
-        return f"a record ({', '.join(parts)})"
-    if isinstance(type_, KernelStack | UserStack):
-        return f"{type_.name} of {type_.limit} frames, mode {type_.mode}"
-    return type_.name
-
-
-def _bare(type_: ValueType) -> str:
-    return described(type_).partition(" ")[2]
+# -- what a map holds that functions such as count() fill -------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -180,3 +181,20 @@ def test_bytes_up_to_a_page_that_is_not_there() -> None:
         script = Script(f"{call} {{ {body} }}", [str(number)])
         text = "".join(script.output(attached=lambda _: libc.write(number, start + edge - 5, 5), duration=60))
     assert text.split() == ["edges", "@[edges]:", "edges"]
+
+
+def test_names_of_numbers_are_strings_in_programs() -> None:
+    """Compared, joined, kept, and keys beside other strings: of the errors that a process has."""
+    loops, absent = 7, os.strerror(errno.ESRCH)
+    body = (
+        '@[args.ret < 0 ? strerror(args.ret) : "ok"] = count(); $e = strerror(args.ret); @last = $e;'
+        f' if ($e == "{absent}") {{ @e[str_concat(syscall_name(args.__syscall_nr), $e), strlen($e)] = count(); }}'
+    )
+    with Script(f"tracepoint:syscalls:sys_exit_kill /pid == {os.getpid()}/ {{ {body} }}") as script:
+        for process, signal in ((2**31 - 1, 0), (os.getpid(), 0), (os.getpid(), 999)) * loops:
+            with suppress(OSError):
+                os.kill(process, signal)
+        invalid = os.strerror(errno.EINVAL)
+        assert script["@"].snapshot() == dict.fromkeys(["ok", absent, invalid], loops)
+        assert script["@e"].snapshot() == {(f"kill{absent}", len(absent)): loops}
+        assert script["@last"].only() == invalid

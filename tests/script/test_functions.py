@@ -34,6 +34,10 @@ from tests.support.scripts import printed
         ('(is_str("a"), is_str(comm), is_str(5), is_ptr(curtask))', "(true, true, false, true)"),
         ('(is_array(pton("::1")), is_integer(pid), is_unsigned_integer((uint8)1))', "(true, true, true)"),
         ("(is_literal(5), is_literal(pid))", "(true, false)"),
+        ("(str(5), str(1 << 3), str(-5), str(123, 2), strlen(str(18446744073709551615)))", "(5, 8, -5, 12, 20)"),
+        ('str(5) == "5"', "true"),
+        ("(str((uint64)5), kstr(5))", "(, )"),
+        ('(strlen((uint8[6])"abcde"), strcontains((uint8[6])"abcde", "cd"))', "(5, true)"),
         ("(probetype, probetype())", "(special, special)"),
         ("nsecs(boot) - nsecs", "0"),
         ("(pid(init) == pid, tid(curr_ns) == tid())", "(true, true)"),
@@ -144,6 +148,43 @@ def test_wrong_calls_are_refused_at_their_places(text: str, marked: str | None, 
     assert where is not None
     if marked is not None:
         assert where.text[where.column : where.end_column] == marked
+
+
+@pytest.mark.parametrize(
+    ("value", "instead"),
+    [
+        ("username", "a user name, which becomes text when it is printed: compare uid"),
+        ("ksym(1)", 'a kernel symbol, which becomes text when it is printed: compare the address with kaddr("name")'),
+        ("usym(1)", 'a user symbol, which becomes text when it is printed: compare the address with uaddr("name")'),
+        ("kstack", "a kernel stack, which becomes text when it is printed: print it, or make it a key of a map"),
+        ("ustack", "a user stack, which becomes text when it is printed: print it, or make it a key of a map"),
+        ("ntop(1)", 'an Internet address, which becomes text when it is printed: compare the address with pton("127'),
+        ('macaddr((uint8[6])"abcde")', "a MAC address, which becomes text when it is printed: compare the bytes that"),
+        ('strftime("%H", nsecs)', "a time, which becomes text when it is printed: compare nsecs"),
+        (
+            "cgroup_path(1)",
+            "a path of a cgroup, which becomes text when it is printed: compare the number with cgroupid",
+        ),
+        ('buf("abc", 2)', 'a buffer, which becomes text when it is printed: compare it with buf("text", n)'),
+        ("RED", "an enum's number, which becomes text when it is printed: compare it with the constant"),
+        ("(nsecs == 5)", 'a boolean, which becomes text when it is printed: write b ? "yes" : "no"'),
+    ],
+)
+def test_what_becomes_text_when_it_is_printed_is_no_string(value: str, instead: str) -> None:
+    """Nor an address: `str()` of it was empty. The message says what to write."""
+    uses = (
+        "str(X)",
+        "str(X, $n)",
+        'X == "a"',
+        'str_concat(X, "a")',
+        "strlen(X)",
+        'strstr("a", X)',
+        'strncmp("a", X, 1)',
+    )
+    for use in (*uses, 'strcontains(X, "a")', "buf(X, 4)"):
+        with pytest.raises(CompileError) as caught:
+            Script(f"enum e {{ RED = 1 }} BEGIN {{ $n = 5; $x = {use.replace('X', value)}; }}").compile(FakeTarget())
+        assert instead in caught.value.message, use
 
 
 def test_override_needs_a_kprobe() -> None:

@@ -314,6 +314,9 @@ def test_options_that_nothing_asks_for_are_refused() -> None:
 def test_an_argument_without_its_beginning() -> None:
     """`str($1 + 1)`, as if it were an address."""
     assert printed('BEGIN { printf("%s|%s", str($1 + 1), str($2 + 1)); }', arguments=["hello", "x"]) == "ello|"
+    assert (
+        printed("BEGIN { print((str($1 + 1), str($1 + 1, 1), str(1 + $1))); }", arguments=["123"]) == "(23, 2, 124)\n"
+    )
 
 
 def test_a_license_is_one_of_the_kernel_s() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.described import described, printed_as_text
 from pyebpf.bpftrace.scopes import unassigned
 from pyebpf.bpftrace.translate import (
     addresses,
@@ -38,7 +39,7 @@ from pyebpf.bpftrace.translate.values import (
     literal_text,
     of_entity,
 )
-from pyebpf.bpftrace.value_types import Address, Boolean, Number, String, described
+from pyebpf.bpftrace.value_types import Address, Boolean, Number, String
 from pyebpf.builder.ssa.conditions import Always, Test, negate
 from pyebpf.builder.values.kernel_objects import KernelArray, value_at
 from pyebpf.builder.values.pointers import Pointer
@@ -221,10 +222,9 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         if isinstance(left, Unknown) or isinstance(right, Unknown):
             return Unknown(p)
         if not isinstance(left, Text) or not isinstance(right, Text):
-            other = right if isinstance(left, Text) else left
-            raise s.error(
-                f"{operator} of a string and {other.type.name}: write both as one type, str(…) of a pointer", node
-            )
+            other = (right if isinstance(left, Text) else left).type
+            what = printed_as_text(other) or f"{other.name}: write both as one type, str(…) of a pointer"
+            raise s.error(f"{operator} of a string and {what}", node)
         return arithmetic.of_texts(s, operator, left, right, node)
     if isinstance(left, Row | Embedded | Elements):
         one_row, other_row = members.row_of(s, left, node), members.row_of(s, right, node)

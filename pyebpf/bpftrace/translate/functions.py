@@ -26,7 +26,8 @@ from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.members import kept
 from pyebpf.bpftrace.translate.names import DTRACE
-from pyebpf.bpftrace.translate.searches import SEARCHES, differ, length
+from pyebpf.bpftrace.translate.number_names import NUMBER_NAMES
+from pyebpf.bpftrace.translate.searches import SEARCHES, differ, length, text
 from pyebpf.bpftrace.translate.stacks import stack_length
 from pyebpf.bpftrace.translate.texts import TEXTS
 from pyebpf.bpftrace.translate.trace_pipe import TRACE_PIPE
@@ -292,11 +293,9 @@ def _absolute(s: Scope, node: ast.Call) -> Value:
 def _strncmp(s: Scope, node: ast.Call) -> Value:
     """`strncmp(a, b, n)`: 0 if the first n bytes are equal, else 1."""
     first, second, third = arguments(s, node, 3, 3)
-    one, other, count = evaluate(s, first), evaluate(s, second), known_number(s, third)
+    one, other, count = text(s, first, node.name), text(s, second, node.name), known_number(s, third)
     if isinstance(one, Unknown) or isinstance(other, Unknown):
         return Unknown(s.p)
-    if not isinstance(one, Text) or not isinstance(other, Text):
-        raise s.error("strncmp() takes two strings", node)
     if count < 0:
         raise s.error(f"strncmp(…, {count}): give the number of bytes to compare, 0 or more", third)
     if isinstance(one.source, bytes):
@@ -327,18 +326,17 @@ def _bswap(s: Scope, node: ast.Call) -> Value:
 
 
 def _sized(s: Scope, node: ast.Call) -> Value:
-    """`len(@map)`, `len(stack)`, `len(text)`."""
+    """`len(@map)`, `len(stack)`, `len(text)`, `strlen(text)`."""
     (first,) = arguments(s, node, 1, 1)
     if isinstance(first, ast.Map) and node.name == "len":
         return maps.length(s, first)
-    value = evaluate(s, first)
+    value = text(s, first, node.name) if node.name == "strlen" else evaluate(s, first)
     if isinstance(value, Unknown):
         return value
     if isinstance(value.type, KernelStack | UserStack) and node.name == "len":
         return stack_length(s, value)
     if not isinstance(value.type, String) or not isinstance(value, Text):
-        takes = "a map with keys, a stack or a string" if node.name == "len" else "a string"
-        raise s.error(f"{node.name}() takes {takes}, and this is {value.type.name}", first)
+        raise s.error(f"len() takes a map with keys, a stack or a string, and this is {value.type.name}", first)
     if isinstance(value.source, bytes):
         return constant(s.p, len(value.source))
     return Integer(length(s.p, value, value.kept(s.p)), signed=False)
@@ -374,4 +372,4 @@ _FUNCTIONS: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
 }
 
 #: All functions, by subject.
-_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, OBJECTS, TRACE_PIPE, USER_MEMORY, LIBRARY, CHECKS)
+_TABLES = (_FUNCTIONS, TEXTS, SEARCHES, MACHINE, NUMBER_NAMES, OBJECTS, TRACE_PIPE, USER_MEMORY, LIBRARY, CHECKS)

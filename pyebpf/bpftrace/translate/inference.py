@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace.described import described
 from pyebpf.bpftrace.series import SeriesTable
 from pyebpf.bpftrace.single import gathered
 from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
-from pyebpf.bpftrace.value_types import Aggregate, Number, Record, String, Tuple, ValueType, described
+from pyebpf.bpftrace.value_types import Aggregate, Number, Record, String, Tuple, ValueType
 from pyebpf.dataclass import dataclass, replace
 from pyebpf.uapi.bpf import MapType
 

@@ -1,4 +1,4 @@
-"""Functions about the machine: its clocks, registers, processes, groups of processes, and names of its numbers."""
+"""Functions about the machine: its clocks, registers, processes, groups of processes, addresses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyebpf.bpftrace.translate.values import (
     kernel_target,
     literal_text,
 )
-from pyebpf.bpftrace.value_types import CgroupPath, MacAddress, NumberName
+from pyebpf.bpftrace.value_types import CgroupPath, MacAddress
 from pyebpf.builder.available import need_helper
 from pyebpf.builder.ssa.conditions import Always, Compare
 from pyebpf.builder.values.integers import Int
@@ -167,12 +167,6 @@ def _mac_address(s: Scope, node: ast.Call) -> Value:
     return Special(type_, p.load_value(Lvalue(slot=slot, owner="macaddr()", writable=False), type_.storage))
 
 
-def _named(s: Scope, node: ast.Call) -> Value:
-    """`strerror(n)` and its like: a number that is shown as its name."""
-    (first,) = _arguments(s, node, 1, 1)
-    return Special(NumberName(node.name), Int(number(s, first).value, U64))
-
-
 def _of_task(path: str) -> Callable[[Scope, ast.Call], Value]:
     """A member of a task: of the one that is given, or of the current one."""
 
@@ -248,9 +242,6 @@ MACHINE: dict[str, Callable[[Scope, ast.Call], Value | None]] = {
     "cgroupid": _cgroup_id,
     "cgroup_path": _cgroup_path,
     "macaddr": _mac_address,
-    "strerror": _named,
-    "signal_name": _named,
-    "syscall_name": _named,
     "ppid": _of_task("real_parent.tgid"),
     "pcomm": _of_task("real_parent.comm"),
     "leader_tid": _of_task("group_leader.pid"),

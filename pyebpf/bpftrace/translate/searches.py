@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyebpf.bpftrace.described import printed_as_text
 from pyebpf.bpftrace.translate.expressions import evaluate, known_number
 from pyebpf.bpftrace.translate.members import kept
 from pyebpf.bpftrace.translate.values import Embedded, Integer, Reference, Row, Text, Unknown, constant, literal_text
@@ -64,7 +65,8 @@ def text(s: Scope, node: ast.Expression, name: str) -> Text | Unknown:
     if isinstance(value, Embedded) and isinstance(value.entity, KernelArray) and value.entity.element.size == 1:
         length = value.entity.array_length or most
         return text_at(s, value.address(s.p), value.entity.space, min(length + 1, most))
-    raise s.error(f"{name}() takes strings, and this is {value.type.name}: write str(…)", node)
+    what = printed_as_text(value.type) or f"{value.type.name}: write str(…)"
+    raise s.error(f"{name}() takes strings, and this is {what}", node)
 
 
 def first_place(s: Scope, value: Text, wanted: Text, node: ast.Call) -> ir.Value:

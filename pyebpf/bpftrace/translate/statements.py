@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.described import described
 from pyebpf.bpftrace.translate import arithmetic, casts, maps, script_functions, type_names
 from pyebpf.bpftrace.translate.aggregations import aggregation
 from pyebpf.bpftrace.translate.expressions import (
@@ -20,7 +21,7 @@ from pyebpf.bpftrace.translate.growth import MAX_UNROLL
 from pyebpf.bpftrace.translate.map_loops import for_map
 from pyebpf.bpftrace.translate.series import series
 from pyebpf.bpftrace.translate.values import Integer, Text, Unknown
-from pyebpf.bpftrace.value_types import Boolean, Number, String, described
+from pyebpf.bpftrace.value_types import Boolean, Number, String
 from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.loops import CUT_OFF, limited_loop, most_iterations, range_loop
 from pyebpf.builder.ssa.conditions import Always, Compare

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.described import printed_as_text
 from pyebpf.bpftrace.translate import arrays, names, searches
-from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_text, number
+from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_number, known_text, number
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -64,10 +65,6 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
     if not 1 <= len(node.arguments) <= 2:
         raise s.error(f"{node.name}() takes an address, and a length", node)
     first = node.arguments[0]
-    if isinstance(first, ast.Binary) and isinstance(first.left, ast.PositionalParameter):
-        moved = evaluate(s, first)
-        if isinstance(moved, Text):  # `str($1 + 1)`, an argument of the command line without its beginning
-            return moved
     written = _written(s, first)
     if written is not None:
         length = number(s, node.arguments[1]) if len(node.arguments) == 2 else None
@@ -76,6 +73,8 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
             return names.bounded_text(s, written[:known], node)
         return _cut(s, names.bounded_text(s, written, node), length.value, node, space)
     value = evaluate(s, first)
+    if node.name == "str" and isinstance(value, Integer) and (digits := _digits(value)) is not None:
+        value = literal_text(digits)
     most = s.max_strlen + 1  # and its NUL
     size = most
     if len(node.arguments) == 2:
@@ -92,8 +91,14 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
             raise s.error("str() takes bytes, and these are larger", first)
         size = min(size, (value.entity.array_length or size) + 1)
         return text_at(s, value.address(s.p), value.entity.space, size)
-    address = as_integer(s, value, first)
-    return text_at(s, address.value, space or space_of(s, value), size)
+    return text_at(s, _address(s, value, node), space or space_of(s, value), size)
+
+
+def _address(s: Scope, value: Value, node: ast.Call) -> ir.Value:
+    """The address that a call takes first: a pointer, or a number, but no such as becomes text when it is printed."""
+    if what := printed_as_text(value.type):
+        raise s.error(f"{node.name}() takes an address, and this is {what}", node.arguments[0])
+    return as_integer(s, value, node.arguments[0]).value
 
 
 def _written(s: Scope, node: ast.Expression) -> bytes | None:
@@ -101,7 +106,16 @@ def _written(s: Scope, node: ast.Expression) -> bytes | None:
     if isinstance(node, ast.PositionalParameter):
         given = s.script.arguments
         return given[node.number - 1].encode("utf-8", "surrogateescape") if node.number <= len(given) else b""
+    if isinstance(node, ast.Binary) and node.operator == "+" and isinstance(node.left, ast.PositionalParameter):
+        return (_written(s, node.left) or b"")[max(known_number(s, node.right), 0) :]  # without its beginning
     return node.value if isinstance(node, ast.String) else None
+
+
+def _digits(value: Integer) -> bytes | None:
+    """A number that the script wrote, or computed of such, as it wrote it; None of an address, and of an enum's."""
+    if value.literal is None or not value.sure or not value.type.least or printed_as_text(value.type):
+        return None
+    return b"%d" % value.literal
 
 
 def _shortened(text: Text, length: int) -> Text:
@@ -127,7 +141,7 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
     if isinstance(value, Text):
         address, where = at_offset(s.p, *value.kept(s.p).lvalue.address(s.p)), Space.KERNEL
     else:
-        address, where = as_integer(s, value, node).value, space or space_of(s, value)
+        address, where = _address(s, value, node), space or space_of(s, value)
 
     def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> ir.Value:
         from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR, PROBE_READ_USER_STR
@@ -182,7 +196,7 @@ def _buf(s: Scope, node: ast.Call) -> Value:
         assert isinstance(value.source, CharacterArray)
         address, space = value.source.place(p), value.source.space
     else:
-        address = value.address(p) if isinstance(value, Embedded) else as_integer(s, value, node).value
+        address = value.address(p) if isinstance(value, Embedded) else _address(s, value, node)
     type_ = Buffer(size)
     storage = type_.storage
     slot = b.slot(-(-storage.size // 8) * 8, name="buf")
@@ -204,8 +218,6 @@ def _buf(s: Scope, node: ast.Call) -> Value:
 
 def _bytes_of(s: Scope, value: Text, node: ast.Call) -> Value:
     """`buf(text, n)`: the first n bytes of a string, with those behind its end."""
-    from pyebpf.bpftrace.translate.expressions import known_number
-
     p, b = s.p, s.p.b
     wanted = known_number(s, node.arguments[1]) if len(node.arguments) == 2 else value.room
     if wanted < 1:
@@ -221,8 +233,6 @@ def _bytes_of(s: Scope, value: Text, node: ast.Call) -> Value:
 
 def _bytes_of_row(s: Scope, row: Row, node: ast.Call) -> Value:
     """`buf(array)`, `buf(array, n)`: the bytes of an array that the program keeps, the first n of them."""
-    from pyebpf.bpftrace.translate.expressions import known_number
-
     p, b, room = s.p, s.p.b, row.type.storage.size
     wanted = known_number(s, node.arguments[1]) if len(node.arguments) == 2 else room
     if not 1 <= wanted <= room:
@@ -280,11 +290,9 @@ def _contains(s: Scope, node: ast.Call) -> Value:
     """`strcontains(text, "part")`."""
     if len(node.arguments) != 2:
         raise s.error("strcontains() takes two strings", node)
-    value, wanted = evaluate(s, node.arguments[0]), evaluate(s, node.arguments[1])
+    value, wanted = [searches.text(s, each, node.name) for each in node.arguments]
     if isinstance(value, Unknown) or isinstance(wanted, Unknown):
         return Unknown(s.p)
-    if not isinstance(value, Text) or not isinstance(wanted, Text):
-        raise s.error("strcontains() takes two strings", node)
     if not isinstance(wanted.source, bytes):
         place = searches.first_place(s, value, wanted, node)
         return Condition(Compare(Relation.SGE, place, s.p.b.const(0)))
