@@ -261,7 +261,10 @@ def _stack(s: Scope, node: ast.Call) -> Value:
 
 def _strftime(s: Scope, node: ast.Call) -> Value:
     layout, nanoseconds = arguments(s, node, 2, 2)
-    return Special(Timestamp(known_text(s, layout)), Int(number(s, nanoseconds).value, U64))
+    value = number(s, nanoseconds)
+    if value.type.clock == "monotonic":
+        raise s.error("the monotonic clock tells no time of day: write nsecs, or nsecs(tai)", nanoseconds)
+    return Special(Timestamp(known_text(s, layout), value.type.clock), Int(value.value, U64))
 
 
 def _signal(s: Scope, node: ast.Call) -> None:
