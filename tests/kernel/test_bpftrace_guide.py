@@ -55,6 +55,14 @@ def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.M
     assert Script(text, ["1"]).specs().programs
 
 
+@pytest.mark.parametrize("text", [each for each in EXAMPLES if "nsecs -" in each])
+def test_times_are_taken_of_calls_whose_start_was_seen(text: str) -> None:
+    """Others would seem to have begun with the machine."""
+    ends = [each for each in re.findall(r"^tracepoint:[^{]*", text, re.MULTILINE) if "sys_exit" in each]
+    assert ends
+    assert all("/@start[tid]/" in each for each in ends)
+
+
 def test_maps_are_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """The page shows what the example prints."""
     assert PRINTED is not None
