@@ -66,19 +66,19 @@ def test_times_are_taken_of_calls_whose_start_was_seen(text: str) -> None:
 def test_maps_are_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """The page shows what the example prints."""
     assert PRINTED is not None
-    exec(IN_PYTHON[0], {"__name__": "__main__"})
+    exec(IN_PYTHON[0], {})
     assert capsys.readouterr().out == PRINTED[1]
 
 
 def test_what_was_printed_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """Of END, too, after detaching."""
-    exec(IN_PYTHON[1], {"Script": Script})
+    exec(IN_PYTHON[1], {})
     assert capsys.readouterr().out == "2\n"
 
 
 def test_output_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON, until the time is over."""
-    exec(IN_PYTHON[2], {"Script": Script})
+    exec(IN_PYTHON[2], {})
     (line,) = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     assert found["type"] == "map"
