@@ -36,7 +36,7 @@ def of_specification(error: CompileError | VerifierError, specs: Sequence[Distri
     word = _own_word(marked, spec)
     if word is not None:
         return refused(spec.text, place_of(spec.text, spec.probe, word), _message(error.message, word, spec))
-    return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
+    return refused(spec.text, _near(marked, place.text[: place.column], spec), _safe(error.message))
 
 
 def of_probe(error: PyebpfError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
@@ -82,9 +82,14 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
     return None
 
 
+def _safe(message: str) -> str:
+    """The message without an option that these commands do not have."""
+    return message.replace(_UNSAFE, "a script may, by pyebpf -e with --unsafe")
+
+
 def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     """The message; of a name that is unknown, the parameters that are like it."""
-    message = message.replace(_UNSAFE, "a script may, by pyebpf -e with --unsafe")
+    message = _safe(message)
     message = message.replace("write arg0, arg1 and so on", "write arg1, arg2 and so on")  # as bcc counts them
     _, unknown, reason = message.partition(_NO_NAME)
     if not unknown:

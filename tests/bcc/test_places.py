@@ -139,6 +139,15 @@ def test_an_error_about_a_probe_is_told_at_its_name(message: str, place: str) ->
     assert of_probe(NotFound("the verifier refuses all of it"), specs) is None
 
 
+def test_an_error_about_an_address_names_no_option_of_scripts() -> None:
+    """These commands have none that allows it."""
+    spec = parse_trace("5")
+    message = "a kprobe at an address may stand anywhere: allow it by --unsafe, or Script(unsafe=True)"
+    found = of_specification(error_at(trace_script([spec], TraceOptions()), "kprobe:5", message), [spec])
+    told = "a kprobe at an address may stand anywhere: a script may, by pyebpf -e with --unsafe"
+    assert str(found) == f"{told}\n    5\n    ^"
+
+
 def test_an_error_about_a_probe_has_no_words_of_decorators() -> None:
     """Nor options that these commands have not."""
     spec = parse_trace("p:c:m*")
