@@ -97,7 +97,9 @@ def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     names = [each.name for each in spec.probe.parameters or ()]
     if reason and not names:
         gone = "are gone when" in reason
-        return f"{word} is gone when the function returns: $entry({word})" if gone else reason.removeprefix("; ")
+        if gone:
+            return f"{word} is gone when the function returns: $entry({word}){closest(word, ['retval'])}"
+        return reason.removeprefix("; ")
     of = f"no parameter of {spec.probe.name}" if names else f"nothing that {spec.probe.name}() names"
     like = closest(word, names)
     macro = "; macros of C headers are not in BTF: write the number" if word.isupper() and not like else ""

@@ -60,6 +60,13 @@ DISTRIBUTIONS = [
         "size",
     ),
     (
+        "r:c:f():int:retvall",
+        "retvall",
+        f"retvall {UNKNOWN}; args are gone when a function returns",
+        "retvall is gone when the function returns: $entry(retvall) (did you mean retval?)",
+        "retvall",
+    ),
+    (
         "p::f(size_t n, gfp_t flags):u64:n:flags&GFP_ATOMIC",
         "GFP_ATOMIC",
         f"GFP_ATOMIC {UNKNOWN}",
