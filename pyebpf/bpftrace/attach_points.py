@@ -35,6 +35,11 @@ _SHORT = {
     "it": "iter",
     "rt": "rawtracepoint",
 }
+#: Names of kinds that libbpf and `pyebpf list` have, and scripts have others for.
+OTHER_NAMES = {
+    "tp": "tracepoint",
+    **dict.fromkeys(("raw_tracepoint", "raw_tp", "tp_btf", "btf_tracepoint"), "rawtracepoint"),
+}
 #: Units of rates, with the greatest number of each: at most 2**63 - 1 nanoseconds, at least one.
 _NANOSECONDS = (1 << 63) - 1
 UNITS = {"hz": 10**9, "s": _NANOSECONDS // 10**9, "ms": _NANOSECONDS // 10**6, "us": _NANOSECONDS // 1000}
@@ -151,6 +156,9 @@ class _Reader:
             self.provider = _long_name(written)
             read = _KINDS.get(self.provider)
             if read is None:
+                if written in OTHER_NAMES:
+                    meant = ":".join((OTHER_NAMES[written], *parts))
+                    self.fail(f"there is no kind of probe {shown(written)}: write {meant}")
                 likely = closest(self.provider, (*_KINDS, *[each for each in _SHORT if len(each) > 2]))
                 self.fail(
                     f"there is no kind of probe {shown(written)}" + (likely or closest_or_all(self.provider, _KINDS))

@@ -27,6 +27,19 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
             'holds a time strftime("%Y", nsecs) elsewhere, and a time strftime("%Y", nsecs(tai)) here',
         ),
         ("BEGIN { @x = foo(); }", "foo()", "there is no function foo()"),
+        *(
+            (
+                f"BEGIN {{ @x = {kind}(1); }}",
+                f"{kind}(1)",
+                f"no function {kind}(): a map is declared before all probes, let @name = {kind}(…);",
+            )
+            for kind in ("hash", "lruhash", "percpuhash", "percpulruhash")
+        ),
+        (
+            "let @x = lruhas(1); BEGIN { @x[1] = 1; }",
+            "let @x = lruhas(1)",
+            "lruhas is no kind of map (did you mean lruhash or",
+        ),
         ("BEGIN { pritn(1); }", "pritn(1)", "there is no function pritn() (did you mean print or printf or pton?)"),
         ('BEGIN { printf("%d %d", 1); }', None, "the format takes 2 values, and 1 is given"),
         (

@@ -22,6 +22,7 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
+from pyebpf.bpftrace.translate.inference import KINDS
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.members import kept
@@ -72,6 +73,9 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         raise s.error(f"{node.name}() is assigned to a map: @x = {node.name}(…)", node)
     if node.name in DTRACE:
         raise s.error(f"there is no function {node.name}(): write {DTRACE[node.name]}", node)
+    if node.name in KINDS:
+        declared = f"let @name = {node.name}(…);"
+        raise s.error(f"there is no function {node.name}(): a map is declared before all probes, {declared}", node)
     if any(isinstance(each, ast.Define) and each.name == node.name for each in s.script.program.definitions):
         raise s.error(f"#define with parameters is not read: write macro {node.name}(x) {{ … }} for it", node)
     known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
