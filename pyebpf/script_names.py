@@ -22,6 +22,8 @@ class MachineNames:
         self._enums: dict[str, dict[int, str]] = {}
         #: When the machine started: asked once, so that times differ by what lies between them.
         self._started = booted()
+        #: When the clock TAI was 0: the leap seconds since then, if the machine was told them.
+        self._tai_began = round((time.time_ns() - time.clock_gettime_ns(time.CLOCK_TAI)) / 10**9) * 10**9
 
     def kernel_stack(self, number: int, limit: int, mode: str) -> str:
         frames = self._script.stacks.kernel(number, tracer=True)
@@ -87,8 +89,9 @@ class MachineNames:
 
         return words(flags, lambda name: kernel_btf().find_enumerator(f"___GFP_{name}_BIT"))
 
-    def time(self, layout: str, nanoseconds: int) -> str:
-        seconds, rest = divmod(self._started + nanoseconds, 10**9)
+    def time(self, layout: str, nanoseconds: int, clock: str) -> str:
+        began = self._tai_began if clock == "tai" else self._started
+        seconds, rest = divmod(began + nanoseconds, 10**9)
         return time.strftime(with_fraction(layout, rest), time.localtime(seconds))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bcc.specs import behind_probe, place_of, refused, split
 from pyebpf.dataclass import dataclass
+from pyebpf.errors import closest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,8 +144,11 @@ class Expressions:
             elif word == "$retval" or (word == "retval" and before not in ("->", ".")):
                 found.append(self._returned(word, at_entry=at_entry, is_struct=_next(words, position) == "->"))
             elif word.startswith("$"):
-                names = ", ".join(["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry(x)"])
-                raise self._refused(word, f"{word} is none of {names}")
+                names = ["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry"]
+                like = closest(word, names, likeness=0.7)
+                raise self._refused(
+                    word, f"there is no {word}{like}" if like else f"{word} is none of {', '.join(names)}(x)"
+                )
             elif word in _NOT_TAKEN:
                 raise self._refused(word, f"{word} begins {_NOT_TAKEN[word]}, which no specification has: leave it out")
             elif word == "=" and _next(words, position) != "=" and before not in _OF_COMPARISONS:

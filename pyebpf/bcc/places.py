@@ -36,7 +36,7 @@ def of_specification(error: CompileError | VerifierError, specs: Sequence[Distri
     word = _own_word(marked, spec)
     if word is not None:
         return refused(spec.text, place_of(spec.text, spec.probe, word), _message(error.message, word, spec))
-    return refused(spec.text, _near(marked, place.text[: place.column], spec), error.message)
+    return refused(spec.text, _near(marked, place.text[: place.column], spec), _safe(error.message))
 
 
 def of_probe(error: PyebpfError, specs: Sequence[Distribution | Trace]) -> InvalidValue | None:
@@ -82,9 +82,14 @@ def _own_word(marked: str, spec: Distribution | Trace) -> str | None:
     return None
 
 
+def _safe(message: str) -> str:
+    """The message without an option that these commands do not have."""
+    return message.replace(_UNSAFE, "a script may, by pyebpf -e with --unsafe")
+
+
 def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     """The message; of a name that is unknown, the parameters that are like it."""
-    message = message.replace(_UNSAFE, "a script may, by pyebpf -e with --unsafe")
+    message = _safe(message)
     message = message.replace("write arg0, arg1 and so on", "write arg1, arg2 and so on")  # as bcc counts them
     _, unknown, reason = message.partition(_NO_NAME)
     if not unknown:
@@ -92,7 +97,9 @@ def _message(message: str, word: str, spec: Distribution | Trace) -> str:
     names = [each.name for each in spec.probe.parameters or ()]
     if reason and not names:
         gone = "are gone when" in reason
-        return f"{word} is gone when the function returns: $entry({word})" if gone else reason.removeprefix("; ")
+        if gone:
+            return f"{word} is gone when the function returns: $entry({word}){closest(word, ['retval'])}"
+        return reason.removeprefix("; ")
     of = f"no parameter of {spec.probe.name}" if names else f"nothing that {spec.probe.name}() names"
     like = closest(word, names)
     macro = "; macros of C headers are not in BTF: write the number" if word.isupper() and not like else ""

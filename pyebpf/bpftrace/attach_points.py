@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import shown
 from pyebpf.bpftrace.lexer import skip_layout
-from pyebpf.bpftrace.literals import LiteralError, integer
+from pyebpf.bpftrace.literals import LiteralError, integer, time_unit
 from pyebpf.errors import closest, closest_or_all
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ _SHORT = {
     "kretfunc": "fexit",
     "it": "iter",
     "rt": "rawtracepoint",
+}
+#: Names of kinds that libbpf and `pyebpf list` have, and scripts have others for.
+OTHER_NAMES = {
+    "tp": "tracepoint",
+    **dict.fromkeys(("raw_tracepoint", "raw_tp", "tp_btf", "btf_tracepoint"), "rawtracepoint"),
 }
 #: Units of rates, with the greatest number of each: at most 2**63 - 1 nanoseconds, at least one.
 _NANOSECONDS = (1 << 63) - 1
@@ -151,6 +156,9 @@ class _Reader:
             self.provider = _long_name(written)
             read = _KINDS.get(self.provider)
             if read is None:
+                if written in OTHER_NAMES:
+                    meant = ":".join((OTHER_NAMES[written], *parts))
+                    self.fail(f"there is no kind of probe {shown(written)}: write {meant}")
                 likely = closest(self.provider, (*_KINDS, *[each for each in _SHORT if len(each) > 2]))
                 self.fail(
                     f"there is no kind of probe {shown(written)}" + (likely or closest_or_all(self.provider, _KINDS))
@@ -158,7 +166,14 @@ class _Reader:
             fields = read(self, parts)
         return ast.AttachPoint(self.start, self.end, self.text, self.provider, parts, name, **fields)  # type: ignore[arg-type]  # each reader has the types of the fields it names
 
-    def _number(self, text: str, what: str) -> int:
+    def _number(self, text: str, what: str, instead: str = "") -> int:
+        """A number that is no time; `instead` is what to write in place of one."""
+        unit = time_unit(text)
+        if unit:
+            self.fail(f"{what} has no unit, and {shown(text)} has: write {instead or text.removesuffix(unit)}")
+        return self._time(text, what)
+
+    def _time(self, text: str, what: str) -> int:
         try:
             return integer(text)
         except LiteralError:
@@ -256,11 +271,13 @@ class _Reader:
     def _timed(self, parts: tuple[str, ...]) -> dict[str, str | int]:
         self._form(parts, 1, 2)
         if len(parts) == 2:
-            unit, count = parts[0], self._number(parts[1], f"the rate of {self.provider}")
+            plain = parts[1].removesuffix(time_unit(parts[1]))
+            instead = f"{self.provider}:{parts[0]}:{plain} or {self.provider}:{parts[1]}"
+            unit, count = parts[0], self._number(parts[1], f"the rate of {self.provider}", instead)
             if unit not in UNITS:
                 self.fail(f"there is no unit {shown(unit)}" + closest_or_all(unit, UNITS))
         else:
-            unit, count = "us", self._number(parts[0], f"the time of {self.provider}") // 1000
+            unit, count = "us", self._time(parts[0], f"the time of {self.provider}") // 1000
         if not count:
             least = "1" if len(parts) == 2 else "1us"
             meant = "hz" if self.provider == "profile" else "s"

@@ -28,6 +28,8 @@ def described(type_: ValueType) -> str:
     if isinstance(type_, Record):
         parts = [f".{name} = {_bare(part)}" for name, part in zip(type_.names, type_.parts, strict=True)]
         return f"a record ({', '.join(parts)})"
+    if isinstance(type_, Timestamp):
+        return f'{type_.name} strftime("{type_.layout}", nsecs{f"({type_.clock})" if type_.clock else ""})'
     if isinstance(type_, KernelStack | UserStack):
         return f"{type_.name} of {type_.limit} frames, mode {type_.mode}"
     return type_.name
@@ -54,7 +56,7 @@ _INSTEAD: dict[type[ValueType], str] = {
 
 
 def printed_as_text(type_: ValueType) -> str:
-    """The words of a message about a value that becomes text when it is printed, where a string is wanted; "" of others."""
+    """Words about a value that becomes text when it is printed, where a string is wanted; "" for others."""
     if isinstance(type_, Number) and (type_.names or type_.enum):
         return "an enum's number, which becomes text when it is printed: compare it with the constant"
     instead = _INSTEAD.get(type(type_))

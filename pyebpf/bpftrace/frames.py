@@ -56,7 +56,7 @@ def stack_text(
         if mode == "raw":
             lines.append(f"{frame.address:x}")
         elif mode == "perf":
-            module = "" if kernel or frame.inlined else f" ({frame.module})"
+            module = "" if kernel or frame.inlined else f" ({frame.module or '[unknown]'})"
             lines.append(f"\t{frame.address:x} {_place(frame, readable, '', ' (inlined)')}{module}")
         else:
             source = f"@{frame.file}:{frame.line}" if frame.line else ""

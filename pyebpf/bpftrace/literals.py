@@ -59,6 +59,13 @@ def integer(text: str) -> int:
     return value
 
 
+def time_unit(text: str) -> str:
+    """The suffix of a number that is a time, such as `ms`; "" of any other."""
+    match = re.fullmatch(_NUMBER, text, re.ASCII)
+    suffix: str = (match and match[4]) or ""
+    return suffix if suffix in _NANOSECONDS else ""
+
+
 def _decimal(digits: str, exponent: str | None) -> int:
     if exponent is not None:
         power = int(exponent.replace("_", ""))

@@ -50,8 +50,8 @@ class Names(Protocol):
     def gfp_flags(self, flags: int) -> str:
         """Flags of an allocation in words."""
 
-    def time(self, layout: str, nanoseconds: int) -> str:
-        """A time of the boot clock, as strftime(3) lays it out."""
+    def time(self, layout: str, nanoseconds: int, clock: str) -> str:
+        """A time of a clock, "" or "tai" as a `Number` has it, as strftime(3) lays it out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,7 @@ class Number(ValueType):
 
     One that is `flexible` is a literal, whose sign and size others decide. `names` are those of an enum's constants,
     `enum` is the name of one of the kernel's. `least` are the bytes that literals take; 0 for what others made, too.
+    `clock` is that of `nsecs(tai)` and `nsecs(monotonic)`, until the number is computed with.
     """
 
     signed: bool = True
@@ -84,6 +85,7 @@ class Number(ValueType):
     names: tuple[tuple[int, str], ...] = ()
     enum: str = ""
     least: int = 0
+    clock: str = ""
 
     name: ClassVar[str] = "an integer"
 
@@ -335,9 +337,10 @@ class Username(ValueType):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(ValueType):
-    """Nanoseconds since the machine started that are shown as a time of day."""
+    """Nanoseconds of a clock that are shown as a time of day; a `clock` of "" began when the machine started."""
 
     layout: str
+    clock: str = ""
 
     name: ClassVar[str] = "a time"
 
@@ -347,7 +350,7 @@ class Timestamp(ValueType):
 
     def text(self, value: object, names: Names) -> str:
         assert isinstance(value, int)
-        return names.time(self.layout, value)
+        return names.time(self.layout, value, self.clock)
 
 
 @dataclass(frozen=True, slots=True)

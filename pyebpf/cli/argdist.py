@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING, Any
 
 from pyebpf.bcc.scripts import distribution_script
 from pyebpf.bcc.specs import parse_distribution
@@ -15,7 +16,7 @@ from pyebpf.cli.signals import until_signal
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyebpf.bcc.specs import Distribution
     from pyebpf.cli.arguments import Parser
@@ -42,6 +43,17 @@ examples:
 """
 
 
+def _number(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Read an interval or a count; a specification in its place is told as one."""
+
+    def value(text: str) -> Any:
+        if ":" in text:
+            raise ArgumentTypeError(f"{text!r} is a specification: give -C SPEC or -H SPEC")
+        return read(text)
+
+    return value
+
+
 def parser() -> Parser:
     """Declare the options."""
     made = declare("argdist", _DESCRIPTION)
@@ -51,8 +63,12 @@ def parser() -> Parser:
     made.add_argument("-c", "--cumulative", action="store_true", help="do not begin anew in each interval")
     made.add_argument("-T", "--top", type=positive, default=0, metavar="N", help="only the N most frequent values")
     made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
-    made.add_argument("interval", type=seconds, nargs="?", help="seconds between summaries (default: 1)", default=1.0)
-    made.add_argument("times", type=positive, nargs="?", metavar="count", help="how many summaries (default: no limit)")
+    made.add_argument(
+        "interval", type=_number(seconds), nargs="?", help="seconds between summaries (default: 1)", default=1.0
+    )
+    made.add_argument(
+        "times", type=_number(positive), nargs="?", metavar="count", help="how many summaries (default: no limit)"
+    )
     made.add_argument("-i", dest="every", type=seconds, metavar="SECONDS", help="the interval, as bcc has it")
     made.add_argument("-n", dest="most", type=positive, metavar="N", help="the count, as bcc has it")
     return made

@@ -40,7 +40,10 @@ ABSENT: dict[str, dict[tuple[str, ...], str]] = {
     },
 }
 #: Arguments that bcc's tools take several of, and those of the same names do not.
-SINGLE = {"funcslower": "; it takes one pattern, such as 'c:*alloc': start it once for each function"}
+SINGLE = dict.fromkeys(
+    ("funccount", "funclatency", "funcslower", "stackcount"),
+    "; it takes one pattern, such as 'c:*alloc': start it once for each",
+)
 
 
 class _Absent(Action):

@@ -189,11 +189,12 @@ def print_output(
     child: Child | None = None,
     benchmarks: bool = False,
     messages: Messages | None = None,
+    duration: float | None = None,
 ) -> int:
     """Run a script and print what it prints, to standard output or a file; its status.
 
     The file is begun when all is attached: a script that is wrong leaves what was there. The child begins then, too,
-    and the script ends with it. `messages` choose what is printed.
+    and the script ends with it. `messages` choose what is printed. The `duration` in seconds begins then, too.
     """
     if json:
         from pyebpf.bpftrace.json_printer import counted
@@ -213,6 +214,8 @@ def print_output(
             sink.holds = held
         gc.freeze()
         gc.enable()
+        if duration is not None:
+            stop.end_after(duration)
         if not quiet:
             tell_attached(script, count, verbose=verbose)
             if json:

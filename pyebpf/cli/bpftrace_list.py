@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.attach_points import UNITS
+from pyebpf.bpftrace.attach_points import OTHER_NAMES, UNITS
 from pyebpf.cli.report import FAILED, UsageError, describe, note, read_input
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import KernelError, NotFound, PyebpfError, closest
@@ -396,6 +396,8 @@ def _reasons(machine: Machine, pattern: str) -> list[str]:
     own = pattern.upper() if pattern.upper() in _UNLISTED else names[0] if len(names) == 1 else ""
     if own in _UNLISTED:
         return [f"{pattern!r}: there is nothing to list: {_UNLISTED[own]}"]
+    if not names and colon and word in OTHER_NAMES:
+        return [f"{pattern!r}: there is no kind of probe {word!r}: write {OTHER_NAMES[word]}:{rest}"]
     if not names and colon:
         known = [*_PROVIDERS, *(alias for each in _PROVIDERS.values() for alias in each.aliases)]
         return [f"{pattern!r}: there is no kind of probe {word!r}{closest(word, known) or f': {_KINDS}'}"]

@@ -84,10 +84,13 @@ def _continued(kind: str, rest: str) -> Iterator[str]:
         if kind in {KPROBE, FENTRY} and not rest:
             return  # tens of thousands
         pattern = Pattern(f"{kind}:{rest}*", kind, place if colon else "", f"{name if colon else rest}*")
-        if kind == USDT and ":" not in name:
+        of_any_provider = kind == USDT and ":" not in name
+        if of_any_provider:
             pattern = pattern._replace(name="*:*")
         for point in points.find(pattern).points:
             yield f"{place}:{point.name}" if colon else point.name
+            if of_any_provider and name:
+                yield f"{place}:{point.name.rpartition(':')[2]}"
 
 
 def _files(start: str) -> Iterator[str]:

@@ -61,6 +61,11 @@ class Common:
         return next((path for path in files if path is not None), None)
 
 
+_NO_NUMBER = " is not a number"
+#: Arguments that are seconds.
+_TIMES = ("interval", "seconds")
+
+
 class _Parser(Parser):
     """A parser that lays out its description when somebody asks for help, and then finds out what the help says."""
 
@@ -71,7 +76,13 @@ class _Parser(Parser):
 
     def error(self, message: str) -> NoReturn:
         _, is_unknown, words = message.partition("unrecognized arguments: ")
-        super().error(message + (self.single if is_unknown and not words.startswith("-") else self.hint))
+        in_place_of_seconds = message.startswith(tuple(f"argument {each}: " for each in _TIMES))
+        hint = self.hint
+        if is_unknown and words.isdecimal():
+            hint = "" if any(each.dest in _TIMES for each in self._actions) else f"; seconds are --duration {words}"
+        elif (is_unknown and not words.startswith("-")) or (in_place_of_seconds and message.endswith(_NO_NUMBER)):
+            hint = self.single
+        super().error(message + hint)
 
     def format_help(self) -> str:
         from textwrap import fill
@@ -104,7 +115,7 @@ def number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+        raise argparse.ArgumentTypeError(f"{text!r}{_NO_NUMBER}")
     return value
 
 

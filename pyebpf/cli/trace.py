@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from pyebpf.bcc.messages import Messages
 from pyebpf.bcc.scripts import TraceOptions, trace_script
 from pyebpf.bcc.specs import parse_trace
 from pyebpf.cli.bcc import act_on, declare, result_types
-from pyebpf.cli.parser import integer, positive
+from pyebpf.cli.parser import integer, positive, seconds
+from pyebpf.cli.report import UsageError
 
 if TYPE_CHECKING:
     from pyebpf.bcc.specs import Trace
@@ -57,6 +59,7 @@ def parser() -> Parser:
     made.add_argument("-C", "--print-cpu", "--cpu", action="store_true", dest="cpu", help="print the processor")
     made.add_argument("-K", "--kernel-stack", action="store_true", help="print the stack of the kernel")
     made.add_argument("-U", "--user-stack", action="store_true", help="print the stack of the process")
+    made.add_argument("-d", "--duration", type=seconds, metavar="SECONDS", help="end after this many seconds")
     made.add_argument("-M", "--max-events", type=positive, metavar="N", help="end after so many events")
     made.add_argument("specs", nargs="+", metavar="SPEC", help="what to trace")
     return made
@@ -67,6 +70,12 @@ def run_trace(arguments: list[str]) -> int:
     from pyebpf.cli.bpftrace import print_output
 
     given = parser().parse_args(arguments)
+    for each in given.specs[1:]:
+        if re.fullmatch(r"[\d.]+", each):
+            raise UsageError(
+                "pyebpf trace",
+                f"{each} is no specification, and trace has no interval: -d SECONDS, -M EVENTS or Ctrl-C ends it",
+            )
     options = TraceOptions(
         pid=given.pid,
         tid=given.tid,
@@ -95,5 +104,5 @@ def run_trace(arguments: list[str]) -> int:
         given,
         specs,
         write,
-        lambda script: print_output(script, verbose=given.verbose, messages=messages),
+        lambda script: print_output(script, verbose=given.verbose, messages=messages, duration=given.duration),
     )

@@ -60,6 +60,13 @@ DISTRIBUTIONS = [
         "size",
     ),
     (
+        "r:c:f():int:retvall",
+        "retvall",
+        f"retvall {UNKNOWN}; args are gone when a function returns",
+        "retvall is gone when the function returns: $entry(retvall) (did you mean retval?)",
+        "retvall",
+    ),
+    (
         "p::f(size_t n, gfp_t flags):u64:n:flags&GFP_ATOMIC",
         "GFP_ATOMIC",
         f"GFP_ATOMIC {UNKNOWN}",
@@ -137,6 +144,15 @@ def test_an_error_about_a_probe_is_told_at_its_name(message: str, place: str) ->
     spec = next(each for each in specs if place in each.text)
     assert str(of_probe(NotFound(message), specs)) == f"{message}\n    {spec.text}\n    {' ' * spec.text.index(place)}^"
     assert of_probe(NotFound("the verifier refuses all of it"), specs) is None
+
+
+def test_an_error_about_an_address_names_no_option_of_scripts() -> None:
+    """These commands have none that allows it."""
+    spec = parse_trace("5")
+    message = "a kprobe at an address may stand anywhere: allow it by --unsafe, or Script(unsafe=True)"
+    found = of_specification(error_at(trace_script([spec], TraceOptions()), "kprobe:5", message), [spec])
+    told = "a kprobe at an address may stand anywhere: a script may, by pyebpf -e with --unsafe"
+    assert str(found) == f"{told}\n    5\n    ^"
 
 
 def test_an_error_about_a_probe_has_no_words_of_decorators() -> None:

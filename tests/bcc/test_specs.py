@@ -144,6 +144,8 @@ REFUSED = {
     "p:c:f():int:1 // 2": ("// begins a comment", "/"),
     "p:c:f():int:1:1 /* 2": ("/* begins a comment", "/"),
     "p:c:f():int:1; 2": ("; begins a statement", ";"),
+    "r::f():int:$retvall": ("there is no $retvall (did you mean $retval?)", "$"),
+    "p::f():char*:$com": ("there is no $com (did you mean $comm?)", "$"),
     "p:c:f():int:$1": ("$ is none of $retval", "$"),
     "p:c:f():int:$$": ("$ is none of $retval", "$"),
     "r:c:f():int:$entry()": ("$entry takes one value: $entry(x)", "$"),

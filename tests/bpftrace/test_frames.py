@@ -38,7 +38,7 @@ def readable(name):
                 "\t1010 hash (inlined)",
                 "\t1010 compare(int, Item const&)+16 (/bin/sorter)",
                 "\t1203 main+3 (/bin/sorter)",
-                "\t7f00 0x7f00 ()",
+                "\t7f00 0x7f00 ([unknown])",
             ],
         ),
     ],

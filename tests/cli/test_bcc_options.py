@@ -72,8 +72,28 @@ def test_an_interval_is_an_option_too(name: str) -> None:
         parse(TOOLS[name], ["-i", "0", "vfs_read"])
 
 
+@pytest.mark.parametrize("arguments", [["t:a:b():int:args->c"], ["5", "t:a:b()"], ["-C", "t:a:b()", "p::f()", "5"]])
+def test_a_specification_without_an_option_is_told_as_one(arguments: list[str]) -> None:
+    """In the place of the interval, and of the count."""
+    with pytest.raises(UsageError, match=r"^argument (interval|count): '.*' is a specification: give -C SPEC or -H"):
+        argdist.parser().parse_args(arguments)
+
+
+@pytest.mark.parametrize("name", ["funccount", "funclatency", "stackcount"])
+def test_a_second_pattern_is_told_as_one(name: str) -> None:
+    """In the place of the seconds; what is a number, and a wrong one, is not."""
+    with pytest.raises(UsageError, match="'c:free' is not a number; it takes one pattern, such as"):
+        parse(TOOLS[name], ["c:malloc", "c:free"])
+    with pytest.raises(UsageError, match=r"above 0, in seconds$"):
+        parse(TOOLS[name], ["c:malloc", "0"])
+    with pytest.raises(UsageError, match=r"unrecognized arguments: 7$"):
+        parse(TOOLS[name], ["c:malloc", "1", "5", "7"] if name != "stackcount" else ["c:malloc", "1", "7"])
+
+
 def test_a_second_function_is_told_apart() -> None:
-    """From what is no argument: bcc's funcslower takes several."""
+    """From what is no argument: bcc's funcslower takes several. A number is the seconds."""
+    with pytest.raises(UsageError, match=r"unrecognized arguments: 5; seconds are --duration 5$"):
+        parse(TOOLS["funcslower"], ["c:malloc", "5"])
     with pytest.raises(UsageError, match="unrecognized arguments: c:free; it takes one pattern, such as"):
         parse(TOOLS["funcslower"], ["c:malloc", "c:free"])
     with pytest.raises(UsageError, match=r"^unrecognized arguments: -x$"):

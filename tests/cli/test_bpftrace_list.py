@@ -59,6 +59,7 @@ def test_a_file_that_is_not_there_is_a_pattern(capsys: pytest.CaptureFixture[str
     ("pattern", "told"),
     [
         ("sofware:cpu", "'sofware:cpu': there is no kind of probe 'sofware' (did you mean software?)"),
+        ("tp_btf:x", "'tp_btf:x': there is no kind of probe 'tp_btf': write rawtracepoint:x"),
         ("s:cpu-clok", "nothing of the kind software matches 's:cpu-clok' (did you mean cpu-clock?)"),
         (
             "watchpoint:*",

@@ -185,11 +185,14 @@ def test_functions_of_the_kernel_are_completed_where_they_can_be_traced():
 
 
 def test_usdt_probes_are_completed_by_their_provider():
-    """As `usdt:FILE:PROVIDER:NAME`."""
+    """As `usdt:FILE:PROVIDER:NAME`; where a name is begun, as `usdt:FILE:NAME`, too."""
     path = binary("pie")
     found = completed(f"usdt:{path}:")
     assert any(each.endswith(":twice") for each in found)
     assert all(each.startswith(f"usdt:{path}:") and each.count(":") == 3 for each in found)
+    assert completed(f"usdt:{path}:twi") == [f"usdt:{path}:twice"]
+    (provider,) = {each.split(":")[2] for each in found if each.endswith(":twice")}
+    assert completed(f"usdt:{path}:{provider}:twi") == [f"usdt:{path}:{provider}:twice"]
 
 
 def test_a_word_is_looked_for_in_the_tools_too():

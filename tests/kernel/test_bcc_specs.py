@@ -248,6 +248,15 @@ def test_what_is_refused():
     assert done.returncode == 1
     assert "no_such" in done.stderr
     assert pyebpf("argdist").returncode == 2
+    done = pyebpf("trace", "t:syscalls:sys_enter_getpgid", "1")
+    assert done.returncode == 2
+    assert "1 is no specification, and trace has no interval: -d SECONDS, -M EVENTS or Ctrl-C ends it" in done.stderr
+
+
+def test_a_trace_ends_after_its_duration():
+    """That begins when all is attached."""
+    done = pyebpf("trace", *MINE, "-d", "0.2", "t:syscalls:sys_enter_getpgid")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
 
 
 def test_names_cannot_write_to_the_terminal(tmp_path):

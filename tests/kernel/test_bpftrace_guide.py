@@ -55,22 +55,30 @@ def test_an_example_is_compiled(text: str, tmp_path: Path, monkeypatch: pytest.M
     assert Script(text, ["1"]).specs().programs
 
 
+@pytest.mark.parametrize("text", [each for each in EXAMPLES if "nsecs -" in each])
+def test_times_are_taken_of_calls_whose_start_was_seen(text: str) -> None:
+    """Others would seem to have begun with the machine."""
+    ends = [each for each in re.findall(r"^tracepoint:[^{]*", text, re.MULTILINE) if "sys_exit" in each]
+    assert ends
+    assert all("/@start[tid]/" in each for each in ends)
+
+
 def test_maps_are_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """The page shows what the example prints."""
     assert PRINTED is not None
-    exec(IN_PYTHON[0], {"__name__": "__main__"})
+    exec(IN_PYTHON[0], {})
     assert capsys.readouterr().out == PRINTED[1]
 
 
 def test_what_was_printed_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """Of END, too, after detaching."""
-    exec(IN_PYTHON[1], {"Script": Script})
+    exec(IN_PYTHON[1], {})
     assert capsys.readouterr().out == "2\n"
 
 
 def test_output_is_read_in_python(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON, until the time is over."""
-    exec(IN_PYTHON[2], {"Script": Script})
+    exec(IN_PYTHON[2], {})
     (line,) = capsys.readouterr().out.splitlines()
     found = json.loads(line)
     assert found["type"] == "map"

@@ -16,7 +16,30 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
     [
         ('BEGIN { system("true"); }', 'system("true")', "system() changes what it looks at: allow it by --unsafe"),
         ("BEGIN { signal(9); }", "signal(9)", "signal() changes what it looks at: allow it by --unsafe"),
+        (
+            'BEGIN { strftime("%Y", nsecs(monotonic)); }',
+            "nsecs(monotonic)",
+            "tells no time of day: write nsecs, or nsecs(tai)",
+        ),
+        (
+            'BEGIN { @t = strftime("%Y", nsecs); @t = strftime("%Y", nsecs(tai)); }',
+            "@t",
+            'holds a time strftime("%Y", nsecs) elsewhere, and a time strftime("%Y", nsecs(tai)) here',
+        ),
         ("BEGIN { @x = foo(); }", "foo()", "there is no function foo()"),
+        *(
+            (
+                f"BEGIN {{ @x = {kind}(1); }}",
+                f"{kind}(1)",
+                f"no function {kind}(): a map is declared before all probes, let @name = {kind}(…);",
+            )
+            for kind in ("hash", "lruhash", "percpuhash", "percpulruhash")
+        ),
+        (
+            "let @x = lruhas(1); BEGIN { @x[1] = 1; }",
+            "let @x = lruhas(1)",
+            "lruhas is no kind of map (did you mean lruhash or",
+        ),
         ("BEGIN { pritn(1); }", "pritn(1)", "there is no function pritn() (did you mean print or printf or pton?)"),
         ('BEGIN { printf("%d %d", 1); }', None, "the format takes 2 values, and 1 is given"),
         (

@@ -73,6 +73,35 @@ def test_constants_are_computed_as_bpftrace_does(expression: str, text: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("before", "time", "tai"),
+    [
+        ("", "nsecs(tai)", True),
+        ("", "nsecs(sw_tai)", True),
+        ("$t = nsecs(tai);", "$t", True),
+        ("let $t : typeof(nsecs(tai)) = nsecs(tai);", "$t", True),
+        ("@t = nsecs(tai);", "@t", True),
+        ("@t[1] = nsecs(tai); @t[1] = 0;", "@t[1]", True),
+        ("@t[nsecs(tai)] = 1; $t = 0; for ($kv : @t) { $t = $kv.0; }", "$t", True),
+        ("$t = (1, nsecs(tai));", "$t.1", True),
+        ("$t = pid ? nsecs(tai) : nsecs(sw_tai);", "$t", True),
+        ("$t = nsecs(tai); $t++; $t += (uint64)1;", "$t", True),
+        ("@t = nsecs(tai); @t++; @t += 5; $x = ++@t;", "@t", True),
+        ("", "nsecs", False),
+        ("", "nsecs(boot)", False),
+        ("", "nsecs(tai) + 1", False),
+        ("", "nsecs(monotonic) + 1", False),
+        ("", "(uint64)nsecs(tai)", False),
+        ("let $t : uint64 = nsecs(tai);", "$t", False),
+        ("$t = nsecs(tai); $t = nsecs;", "$t", False),
+        ("@t = nsecs; @t = nsecs(tai);", "@t", False),
+    ],
+)
+def test_times_know_their_clocks(before: str, time: str, tai: bool) -> None:
+    """Until they are computed with. The simulation's clock begins at 0: 1970 by TAI, else the start of the machine."""
+    assert (int(value(f'strftime("%s", {time})', before)) < 10**8) is tai
+
+
+@pytest.mark.parametrize(
     ("before", "expression", "text"),
     [
         ("$x = 7;", "$x * -1", "-7"),

@@ -206,7 +206,7 @@ def assigned(s: Scope, value: Integer, type_: Number, node: ast.Node) -> Integer
         raise s.error(f"{literal} does not fit the variable's type: it holds {kind.minimum} to {kind.maximum}", node)
     _check_constant(s, value, type_, node)
     found = narrowed(s, value, kind)
-    found.type = replace(found.type, names=type_.names, enum=type_.enum)
+    found.type = replace(found.type, names=type_.names, enum=type_.enum, clock=type_.clock)
     return found
 
 

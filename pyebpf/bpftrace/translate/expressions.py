@@ -261,6 +261,8 @@ def combined(s: Scope, operator: str, left: Value, right: Value, node: ast.Node)
         made = divisions.divided(s, operator, one, other_number, node)
     else:
         made = arithmetic.binary(p, operator, one, other_number)
+    if one.type.clock and not isinstance(node, ast.Binary):  # `+=` and `++` leave a variable its clock
+        made.type = replace(made.type, clock=one.type.clock)
     if isinstance(left, Condition) and isinstance(right, Condition) and operator not in ("<<", ">>"):
         return Condition(arithmetic.is_set(p, made.value))  # bpftrace's `true + true` is true
     return made

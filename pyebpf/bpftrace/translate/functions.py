@@ -22,6 +22,7 @@ from pyebpf.bpftrace.translate.expressions import (
     known_text,
     number,
 )
+from pyebpf.bpftrace.translate.inference import KINDS
 from pyebpf.bpftrace.translate.library import LIBRARY
 from pyebpf.bpftrace.translate.machine import MACHINE
 from pyebpf.bpftrace.translate.members import kept
@@ -76,6 +77,9 @@ def call(s: Scope, node: ast.Call) -> Value | None:
         raise s.error(f"there is no function {node.name}(): write {DTRACE[node.name]}", node)
     if node.name in s.script.defines:
         raise s.error(f"#define of a function is not read: write macro {node.name}(x) {{ … }} for it", node)
+    if node.name in KINDS:
+        declared = f"let @name = {node.name}(…);"
+        raise s.error(f"there is no function {node.name}(): a map is declared before all probes, {declared}", node)
     known = closest(node.name, [name for each in (*_TABLES, AGGREGATIONS, s.script.functions) for name in each])
     raise s.error(f"there is no function {node.name}(){known}", node)
 
@@ -263,7 +267,10 @@ def _stack(s: Scope, node: ast.Call) -> Value:
 
 def _strftime(s: Scope, node: ast.Call) -> Value:
     layout, nanoseconds = arguments(s, node, 2, 2)
-    return Special(Timestamp(known_text(s, layout)), Int(number(s, nanoseconds).value, U64))
+    value = number(s, nanoseconds)
+    if value.type.clock == "monotonic":
+        raise s.error("the monotonic clock tells no time of day: write nsecs, or nsecs(tai)", nanoseconds)
+    return Special(Timestamp(known_text(s, layout), value.type.clock), Int(value.value, U64))
 
 
 def _signal(s: Scope, node: ast.Call) -> None:

@@ -15,6 +15,7 @@ from pyebpf.bpftrace.tables import MAX_KEYS, Gathered, Table
 from pyebpf.bpftrace.translate.values import joined
 from pyebpf.bpftrace.value_types import Aggregate, Number, Record, String, Tuple, ValueType
 from pyebpf.dataclass import dataclass, replace
+from pyebpf.errors import closest
 from pyebpf.uapi.bpf import MapType
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ class Maps:
         for each in declarations:
             kind = KINDS.get(each.kind)
             if kind is None:
-                raise source.error(f"{each.kind} is no kind of map: it is one of {', '.join(KINDS)}", each)
+                like = closest(each.kind, KINDS) or f": it is one of {', '.join(KINDS)}"
+                raise source.error(f"{each.kind} is no kind of map{like}", each)
             self._facts[each.map.name] = MapFacts(each, size=each.size, kind=kind)
 
     def _of(self, node: Map, *, keyed: bool) -> MapFacts:

@@ -32,6 +32,7 @@ from pyebpf.builder.values.kernel_numbers import as_number
 from pyebpf.builder.values.lvalue import Lvalue, copy, zero
 from pyebpf.builder.values.memory import Space, probe_read
 from pyebpf.compiler.ir import Condition as Relation, Op, ValueType as Register
+from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound, closest
 from pyebpf.types import S64, U64
 from pyebpf.uapi.helper_ids import (
@@ -71,7 +72,9 @@ def _nsecs(s: Scope, node: ast.Call) -> Value:
     if clock in ("tai", "sw_tai"):  # bpftrace reckons sw_tai itself, for kernels without that helper
         need_helper(s.p, "ktime_get_tai_ns", "nsecs(tai)", "write nsecs")
     found = {"boot": KTIME_GET_BOOT_NS, "monotonic": KTIME_GET_NS}.get(clock, KTIME_GET_TAI_NS)
-    return Integer(s.p.b.call(found), signed=False)
+    value = Integer(s.p.b.call(found), signed=False)
+    value.type = replace(value.type, clock={"boot": "", "sw_tai": "tai"}.get(clock, clock))
+    return value
 
 
 def _process(s: Scope, node: ast.Call) -> Value:

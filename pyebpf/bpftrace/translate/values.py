@@ -406,9 +406,10 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
             least = max(one.least, other.least) if one.least and other.least else 0
             if one.flexible is not other.flexible:
                 decisive = other if one.flexible else one
-                return Number(decisive.signed, size=decisive.size, names=names, enum=enum, least=least)
+                return replace(decisive, flexible=False, names=names, enum=enum, least=least)
             size = max(one.size, other.size)
-            return Number(one.signed or other.signed, one.flexible, size, names, enum, least)
+            clock = one.clock if one.clock == other.clock else ""
+            return Number(one.signed or other.signed, one.flexible, size, names, enum, least, clock)
         case (Boolean(), Number() as number) | (Number() as number, Boolean()):
             return number
         case String(), String():
