@@ -465,7 +465,7 @@ _INSTEAD: dict[type[ValueType], str] = {
 
 
 def printed_as_text(type_: ValueType) -> str:
-    """What a message says of a value that becomes text when it is printed, where a string is wanted; "" of others."""
+    """A message's words for a value that becomes text when it is printed, where a string is wanted; "" of others."""
     if isinstance(type_, Number) and (type_.names or type_.enum):
         return "an enum's number, which becomes text when it is printed: compare it with the constant"
     instead = _INSTEAD.get(type(type_))
