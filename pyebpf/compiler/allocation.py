@@ -248,7 +248,8 @@ class _Allocator:
         constant = self.constants.get(value)
         if constant is not None:
             imm, symbol = constant.imm, constant.symbol
-            made = Node(constant.op, register, NONE, NONE, 0, imm, symbol, (), None, self.where)
+            where = constant.where or self.where
+            made = Node(constant.op, register, NONE, NONE, 0, imm, symbol, (), None, where)
             self.out.append(Placed(made, constant))
         else:
             assert value in self.spilled, f"{value} is nowhere"

@@ -166,7 +166,7 @@ class _Finisher:
         for destination, value in constants:
             out += self._constant(destination, value, free)
         for placed in out:
-            placed.node.where = where
+            placed.node.where = placed.node.where or where
         return out
 
     def _constant(self, destination: int, value: int, free: tuple[int, ...]) -> list[Placed]:
@@ -183,7 +183,14 @@ class _Finisher:
                 self.count = max(self.count, self.emergency + 2)
                 aside = slot_place(self.emergency)
                 around = ([self._store(aside, 0, -1)], [self._load(0, aside, -1)])
-        made = Node(constant.op, register, imm=constant.imm, symbol=constant.symbol, comment=constant.comment)
+        made = Node(
+            constant.op,
+            register,
+            imm=constant.imm,
+            symbol=constant.symbol,
+            where=constant.where,
+            comment=constant.comment,
+        )
         out = [*around[0], Placed(made, constant)]
         if is_slot(destination):
             out.append(self._store(destination, register, -1))

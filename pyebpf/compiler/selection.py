@@ -260,7 +260,8 @@ class _Selector:
             case IrOp.FUNCTION:
                 return Node(_LDDW_FUNCTION, result, symbol=instruction.symbol, comment=comment)
             case IrOp.KSYM:
-                return Node(_LDDW_KSYM, result, symbol=instruction.symbol, comment=comment)
+                # The kernel may not have the symbol: the place that asks for it first is told, not one that uses it.
+                return Node(_LDDW_KSYM, result, symbol=instruction.symbol, where=instruction.where, comment=comment)
             case _:
                 return Node(ADDRESS, result, imm=self.slots[instruction.symbol] + imm, comment=comment)
 

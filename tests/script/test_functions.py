@@ -187,6 +187,18 @@ def test_what_becomes_text_when_it_is_printed_is_no_string(value: str, instead: 
         assert instead in caught.value.message, use
 
 
+@pytest.mark.parametrize(
+    "statement", ["print((1, 2, {}));", "$x = {}; print($x);", "$x = 1; if (pid) {{ $x = {}; }} print($x);"]
+)
+def test_a_symbol_has_the_place_of_its_call(statement: str) -> None:
+    """Not that of what takes its address: an error about the name is told there."""
+    call = 'kaddr("jiffies")'
+    (program,) = Script(f"BEGIN {{ {statement.format(call)} }}").compile(FakeTarget()).programs
+    (where,) = {each.where for each in program.code.instructions if each.symbol == "jiffies"}
+    assert where is not None
+    assert where.text[where.column : where.end_column] == call
+
+
 def test_override_needs_a_kprobe() -> None:
     """And is compiled where it is allowed."""
     assert Script("kprobe:f { override(-1); }", unsafe=True).compile(FakeTarget()).programs

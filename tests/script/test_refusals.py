@@ -27,6 +27,12 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
             'holds a time strftime("%Y", nsecs) elsewhere, and a time strftime("%Y", nsecs(tai)) here',
         ),
         ("BEGIN { @x = foo(); }", "foo()", "there is no function foo()"),
+        (
+            'BEGIN { $x = (string[3])"abc"; }',
+            '(string[3])"abc"',
+            "this is a string[4], with its NUL: cast it to no shorter",
+        ),
+        ('BEGIN { $x = (string)"abc"; }', '(string)"abc"', "a string is cast to one of a length: (string[16])…"),
         *(
             (
                 f"BEGIN {{ @x = {kind}(1); }}",

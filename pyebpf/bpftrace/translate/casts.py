@@ -17,12 +17,14 @@ from pyebpf.bpftrace.translate.values import (
     kernel_target,
 )
 from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, String
+from pyebpf.builder.values.lvalue import Lvalue
 from pyebpf.builder.values.memory import Space
+from pyebpf.builder.values.strings import String as BuilderString
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
 from pyebpf.errors import NotFound
 from pyebpf.target import KernelType
-from pyebpf.types import U64, CharFactory, IntType
+from pyebpf.types import U64, CharArray, CharFactory, IntType
 from pyebpf.types.integers import INTEGERS
 
 if TYPE_CHECKING:
@@ -132,12 +134,13 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
     from pyebpf.bpftrace.translate.members import enumerated
 
     type_ = node.type
-    if isinstance(type_, ast.TypeOf):
-        if isinstance(type_.operand, ast.Type):
-            return cast(s, value, ast.Cast(node.start, node.end, type_.operand, node.value))
-        return converted(s, value, type_names.value_type(s, type_), node)
-    if isinstance(type_, ast.ArrayType):
-        return converted(s, value, type_names.value_type(s, type_), node)
+    if isinstance(type_, ast.TypeOf) and isinstance(type_.operand, ast.Type):
+        return cast(s, value, ast.Cast(node.start, node.end, type_.operand, node.value))
+    if isinstance(type_, ast.TypeOf | ast.ArrayType):
+        wanted = type_names.value_type(s, type_)
+        if isinstance(wanted, String) and isinstance(value, Text):
+            return _text(s, value, wanted.size, node)
+        return converted(s, value, wanted, node)
     if isinstance(type_, ast.PointerType):
         return _pointer(s, value, pointed(s, type_.target), node)
     if isinstance(type_, ast.TypeName):
@@ -148,6 +151,10 @@ def cast(s: Scope, value: Value, node: ast.Cast) -> Value:
             return Condition(test)
         if not type_.keyword and type_.name in NUMBERS:
             return narrowed(s, _number(s, value, node, NUMBERS[type_.name].size), NUMBERS[type_.name])
+        if not type_.keyword and type_.name == "string":
+            raise s.error(
+                "a string is cast to one of a length: (string[16])…; str() reads one where a pointer leads", node
+            )
         found = kernel_type(s, type_)
         if found.composite:
             # Of old bpftrace took a cast to a struct for one to a pointer to it.
@@ -183,6 +190,22 @@ def converted(s: Scope, value: Value, type_: ValueType | None, node: ast.Cast) -
     if value.type == type_:
         return value
     raise s.error(f"this is {value.type.name}, of which no {type_.name.partition(' ')[2]} is made", node)
+
+
+def _text(s: Scope, value: Text, size: int, node: ast.Cast) -> Text:
+    """A text with room for more: of `size` bytes."""
+    if value.size == size:
+        return value
+    if value.room > size:
+        raise s.error(
+            f"this is a string[{value.room}], with its NUL: cast it to no shorter one, or cut it by str(…, n)", node
+        )
+    if isinstance(value.source, bytes):
+        return Text(value.source, size, value.data)
+    storage = CharArray(size)
+    slot = s.p.b.slot(-(-size // 8) * 8, name="cast")
+    s.p.store_value(s.p.b.slot_address(slot), 0, storage, value.operand(s.p))
+    return Text(BuilderString(storage, Lvalue(slot=slot, owner="a cast", writable=False)), size)
 
 
 def _number(s: Scope, value: Value, node: ast.Cast, size: int) -> Integer:
