@@ -42,6 +42,8 @@ def test_keys_and_values_of_maps_are_named() -> None:
     assert printed(f"{ENUM} BEGIN {{ @[RED, 1] = GREEN; }}") == "@[RED, 1]: GREEN\n"
     assert printed(f"{ENUM} BEGIN {{ @[RED] = 1; @[GREEN] = 2; }}") == "@[RED]: 1\n@[GREEN]: 2\n"
     assert printed(f"{ENUM} BEGIN {{ @[RED] = 1; @[RED + 2] = 2; }}") == "@[3]: 1\n@[5]: 2\n"
+    assert printed(f"{ENUM} BEGIN {{ $x = RED; @[$x] = $x; }}") == "@[RED]: RED\n"
+    assert printed(f"{ENUM} BEGIN {{ let $x = RED; @ = (1, $x); }}") == "@: (1, RED)\n"
 
 
 def test_a_value_of_an_enum_is_known() -> None:

@@ -22,7 +22,7 @@ from pyebpf.builder.values.integers import Int
 from pyebpf.builder.values.lvalue import Lvalue, zero
 from pyebpf.builder.values.operations import to_int
 from pyebpf.compiler.ir import Condition as Relation
-from pyebpf.dataclass import dataclass
+from pyebpf.dataclass import dataclass, replace
 from pyebpf.types import S64, U64
 
 if TYPE_CHECKING:
@@ -122,7 +122,9 @@ class Storage:
             return self.read(name)
         noted, one = self._noted.get(name), self._p.b.const(1)
         if isinstance(noted, Number) and noted.flexible:  # it may yet be a pointer
-            return Integer(one, signed=noted.signed, literal=1, sure=False)
+            found = Integer(one, signed=noted.signed, literal=1, sure=False)
+            found.type = replace(found.type, names=noted.names, enum=noted.enum)
+            return found
         return from_number(self._p, noted, one) if isinstance(noted, _SCALARS) else None
 
     def read(self, name: str) -> Value:
