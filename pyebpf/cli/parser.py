@@ -80,7 +80,9 @@ class _Parser(Parser):
         hint = self.hint
         if is_unknown and words.isdecimal():
             hint = "" if any(each.dest in _TIMES for each in self._actions) else f"; seconds are --duration {words}"
-        elif (is_unknown and not words.startswith("-")) or (in_place_of_seconds and message.endswith(_NO_NUMBER)):
+        elif is_unknown and not words.startswith("-"):
+            hint = self.single
+        elif in_place_of_seconds and message.endswith(_NO_NUMBER):
             hint = self.hint or self.single
         super().error(message + hint)
 
