@@ -35,6 +35,9 @@ class Defines:
         elif isinstance(node, ast.Directive) and node.word == "undef":
             self._known.pop(node.text, None)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
     def put_into(self, given: Tokens) -> Tokens:
         """The tokens of a definition with texts in place of names; each of a text has the place of the name."""
         if not self._known:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.source import Source
@@ -12,12 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyebpf.bpftrace import ast
-
-# `#ifndef NAME` and `#define NAME` first, and the last `#endif`: a file is included once, with or without them.
-_GUARD = (
-    r"(?:\s|//[^\n]*|/\*[\s\S]*?\*/)*+(#[ \t]*ifndef[ \t]+(\w+)[^\n]*\n\s*#[ \t]*define[ \t]+\2[ \t]*\n)[\s\S]*"
-    r"(#[ \t]*endif[^\n]*)\s*"
-)
 
 
 class Files:
@@ -49,16 +42,5 @@ class Files:
         if name in self._included:
             text = ""
         self._included.add(name)
-        source.include(node.start, node.end, _without_guard(Source(text, name).text), name)
+        source.include(node.start, node.end, Source(text, name).text, name)
         return True
-
-
-def _without_guard(text: str) -> str:
-    """A header's text with spaces in place of its guard."""
-    match = re.fullmatch(_GUARD, text, re.ASCII)
-    if match is None:
-        return text
-    for group in (1, 3):
-        start, end = match.span(group)
-        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
-    return text

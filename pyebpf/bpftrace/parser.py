@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.attach_points import attach_points
+from pyebpf.bpftrace.conditionals import WORDS, Conditionals
 from pyebpf.bpftrace.cursor import is_name, room
 from pyebpf.bpftrace.defines import Defines, tokens_of
 from pyebpf.bpftrace.definitions import Definitions, behind_attributes, directive
@@ -78,6 +79,7 @@ class _Parser(Definitions):
         self._position = 0
         self._definitions: list[ast.Definition] = []
         self._defines = Defines(source)
+        self._conditionals = Conditionals(source, self._defines, parse_expression)
         self._config: ast.Config | None = None
         self._imports: list[ast.Import] = []
         self._items: list[ast.Item] = []
@@ -99,6 +101,8 @@ class _Parser(Definitions):
                 else:
                     self._definitions.append(found)
                     self._defines.take(found)
+                    if isinstance(found, ast.Directive) and found.word in WORDS:
+                        self._position = self._conditionals.behind(found)
             elif text[position] == ";":
                 self._position += 1
             else:
@@ -108,6 +112,7 @@ class _Parser(Definitions):
                     read(self)
                 else:
                     self._items.append(self._probe())
+        self._conditionals.finish()
         return ast.Program(
             0,
             len(text),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
-from pyebpf.bpftrace.translate.c_numbers import c_number
+from pyebpf.bpftrace.c_numbers import c_number
 from pyebpf.bpftrace.translate.values import constant
 from pyebpf.dataclass import replace
 from pyebpf.target import KernelType

@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.c_numbers import c_number
 from pyebpf.bpftrace.parser import parse_expression
-from pyebpf.bpftrace.translate.c_numbers import c_number
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import CompileError, NotFound, closest_or_all
 from pyebpf.target import KernelType
@@ -72,11 +72,8 @@ class Structs:
         self._foreign: dict[int, Callable[[], dict[str, Member]]] = {}
         self._open: set[str] = set()
         self._count = 0
-        depth = 0
         for each in program.definitions:
-            if isinstance(each, ast.Directive):
-                depth += each.word.startswith("if") - (each.word == "endif")
-            elif isinstance(each, ast.Struct) and not depth:
+            if isinstance(each, ast.Struct):
                 self._nodes[each.name] = each
 
     def find(self, target: Target, name: str) -> Layout | None:
