@@ -20,6 +20,8 @@ FILES = {
     "bad.h": "struct fine { int x; };\n\ntypedef int z;\n",
     "again.h": '#include "again.h"\nstruct again { int x; };\n',
 }
+#: What own.h defines, by `names`; its guard is two lines and a name.
+OWN = ["Directive", "OWN_H", "deep", "Enum", "LIMIT", "Directive"]
 
 
 def files() -> Files:
@@ -33,15 +35,15 @@ def names(program: ast.Program) -> list[str]:
 
 
 def test_definitions_of_a_file_come_where_it_is_included():
-    """Those of a file within it first; a guard is no definition, and one of `<…>` is left alone."""
+    """Those of a file within it first, and its guard; one of `<…>` is left alone."""
     found = parse('#include <linux/fs.h>\n#include "own.h"\nstruct mine { int y; };\nBEGIN { }', files=files())
-    assert names(found) == ["Include", "deep", "Enum", "LIMIT", "mine"]
+    assert names(found) == ["Include", *OWN, "mine"]
 
 
 def test_a_file_is_read_once():
     """Neither a second time nor within itself."""
     found = parse('#include "own.h"\n#include "own.h"\n#include "again.h"\nBEGIN { }', files=files())
-    assert names(found) == ["deep", "Enum", "LIMIT", "again"]
+    assert names(found) == [*OWN, "again"]
 
 
 def test_places_are_of_the_file_that_they_are_in():
@@ -51,12 +53,15 @@ def test_places_are_of_the_file_that_they_are_in():
     places = [found.source.location(each) for each in found.definitions]
     assert [(each.file, each.line) for each in places] == [
         ("s.bt", 1),
+        ("folder/own.h", 3),
+        ("folder/own.h", 4),
         ("folder/deep/more.h", 1),
         ("folder/deep/more.h", 2),
         ("folder/own.h", 6),
+        ("folder/own.h", 7),
         ("s.bt", 4),
     ]
-    assert places[3].text == "#define LIMIT 5"
+    assert places[5].text == "#define LIMIT 5"
     (probe,) = found.probes
     place = found.source.location(probe)
     assert (place.file, place.line, place.column, place.text) == ("s.bt", 6, 0, "BEGIN { print(1); }")
