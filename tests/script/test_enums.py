@@ -37,6 +37,12 @@ def test_constants_are_printed_by_their_names(statements: str, text: str) -> Non
     assert printed(f"{ENUM} BEGIN {{ {statements} }}").partition("\n")[0] == text
 
 
+def test_constants_within_a_struct_are_known_outside() -> None:
+    """As in C, however deep."""
+    script = "struct s { enum { LOW = 4, HIGH } e; struct { enum in { DEEP = 9 } d; } t; }; "
+    assert printed(f"{script} BEGIN {{ print((LOW, HIGH, DEEP, sizeof(struct s))); }}") == "(LOW, HIGH, DEEP, 8)\n"
+
+
 def test_keys_and_values_of_maps_are_named() -> None:
     """Where all of them are of one enum."""
     assert printed(f"{ENUM} BEGIN {{ @[RED, 1] = GREEN; }}") == "@[RED, 1]: GREEN\n"

@@ -26,6 +26,8 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
             "@t",
             'holds a time strftime("%Y", nsecs) elsewhere, and a time strftime("%Y", nsecs(tai)) here',
         ),
+        ("BEGIN { bswap(true); }", "true", "bswap() takes an integer, and this is a boolean"),
+        ("BEGIN { $c = curtask; bswap($c); }", "$c", "bswap() takes an integer, and this is a pointer"),
         ("BEGIN { @x = foo(); }", "foo()", "there is no function foo()"),
         (
             'BEGIN { $x = (string[3])"abc"; }',

@@ -12,7 +12,7 @@ from pyebpf.target import KernelType
 from pyebpf.types import S32, S64, U32, U64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.bpftrace.translate.values import Integer
@@ -28,9 +28,8 @@ class Enums:
         self._constants: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
         self._names: dict[str, tuple[tuple[int, str], ...]] = {}
         self._types: dict[str, KernelType] = {}
-        for each in program.definitions:
-            if isinstance(each, ast.Enum):
-                self._take(program.source, each)
+        for each in _enums(program.definitions):
+            self._take(program.source, each)
 
     def _take(self, source: Source, node: ast.Enum) -> None:
         value = -1
@@ -70,6 +69,15 @@ class Enums:
     def of(self, name: str) -> tuple[tuple[int, str], ...] | None:
         """An enum's constants; None if the script does not define it."""
         return self._names.get(name)
+
+
+def _enums(nodes: Iterable[object]) -> Iterator[ast.Enum]:
+    """Enums among definitions, and those within structs: their constants are known outside, too."""
+    for each in nodes:
+        if isinstance(each, ast.Enum):
+            yield each
+        elif isinstance(each, ast.Struct):
+            yield from _enums([member.type for member in each.members])
 
 
 def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:

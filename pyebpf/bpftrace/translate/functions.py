@@ -36,7 +36,16 @@ from pyebpf.bpftrace.translate.trusted import OBJECTS
 from pyebpf.bpftrace.translate.type_names import c_size
 from pyebpf.bpftrace.translate.user_memory import USER_MEMORY
 from pyebpf.bpftrace.translate.values import Condition, Integer, Special, Text, Unknown, Value, constant, is_unknown
-from pyebpf.bpftrace.value_types import KernelStack, KernelSymbol, String, Timestamp, UserStack, ValueType
+from pyebpf.bpftrace.value_types import (
+    Address,
+    Boolean,
+    KernelStack,
+    KernelSymbol,
+    String,
+    Timestamp,
+    UserStack,
+    ValueType,
+)
 from pyebpf.builder.values.integers import Int
 from pyebpf.compiler.ir import Op
 from pyebpf.errors import amount, closest
@@ -323,7 +332,10 @@ def _strncmp(s: Scope, node: ast.Call) -> Value:
 def _bswap(s: Scope, node: ast.Call) -> Value:
     """`bswap(n)`: the bytes of a number in the other order."""
     (first,) = arguments(s, node, 1, 1)
-    value = number(s, first)
+    given = evaluate(s, first)
+    if isinstance(given.type, Boolean | Address):
+        raise s.error(f"bswap() takes an integer, and this is {given.type.name}: cast it to one of a size", first)
+    value = as_integer(s, given, first)
     if isinstance(value, Unknown):
         return value
     size = c_size(value.type)  # of a literal the size that it needs
