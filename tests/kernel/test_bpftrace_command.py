@@ -236,7 +236,7 @@ def test_a_dry_run_lists_the_attachments() -> None:
         ('tracepoint:sched:nosuchtp { printf("%d", args.pid); }', "tracepoint:sched:nosuchtp", "no tracepoint sched:"),
         ("uprobe:./nope:f { @[args.v] = 1; }", "uprobe:./nope:f", "there is no file ./nope"),
         ('uprobe:libc:mallc { @ = uaddr("x"); }', "uprobe:libc:mallc", "libc has no function mallc"),
-        ('END { print(kaddr("init_tsk")); }', 'print(kaddr("init_tsk"))', "the kernel has no variable init_tsk"),
+        ('END { print(kaddr("init_tsk")); }', 'kaddr("init_tsk")', "the kernel has no variable init_tsk"),
     ],
 )
 def test_an_error_marks_what_is_wrong(text: str, marked: str, message: str) -> None:
