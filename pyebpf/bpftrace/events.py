@@ -111,8 +111,12 @@ class Events(ByteRing):
 
     def action(self, record: bytes) -> tuple[Action, tuple[object, ...]]:
         """The action that a record asks for, and its values."""
-        action = self.actions[int.from_bytes(record[:8], "little")]
+        action = self.of(record)
         return action, action.values(record)
+
+    def of(self, record: bytes) -> Action:
+        """The action that a record asks for, of which the first eight bytes suffice."""
+        return self.actions[int.from_bytes(record[:8], "little")]
 
 
 def _is_long(value: Value) -> bool:

@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 _start = itemgetter(slice(8))
 
 
-def _action(events: Events, record: bytes) -> Action:
-    """The action that a record is of."""
-    return events.actions[int.from_bytes(record[:8], "little")]
-
-
 def with_fraction(layout: str, nanoseconds: int) -> str:
     """A layout of strftime() with the parts of a second in it: micro- (%f), milli- (%l) and nanoseconds (%k)."""
     parts = {"%f": f"{nanoseconds // 1000:06}", "%l": f"{nanoseconds // 10**6:03}", "%k": f"{nanoseconds:09}"}
@@ -77,7 +72,7 @@ class Printer:
         # The records of a script of one action need not be looked at.
         starts = set(map(_start, records)) if len(events.actions) > 1 else {_start(records[0])}
         for start in starts - self._forms.keys():
-            self._forms[start] = self._record_format(_action(events, start))
+            self._forms[start] = self._record_format(events.of(start))
         form = self._forms[starts.pop()]
         if not starts and form is not None:
             yield self._together(form, records)
@@ -88,11 +83,11 @@ class Printer:
                 held += self._in_order(list(group))
                 continue
             for record in group:
-                action = _action(events, record)
+                action, values = events.action(record)
                 if action.kind not in ("printf", "print") and held:  # commands and maps come after what was printed
                     yield "".join(held)
                     held = []
-                held.append(self.text(action, action.values(record)))
+                held.append(self.text(action, values))
                 if self.status is not None:
                     break
             if self.status is not None:

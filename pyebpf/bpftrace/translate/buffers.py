@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.translate.values import Condition, Group, Special, Value, arranged
+from pyebpf.bpftrace.translate.values import Condition, Group, Special, Value, arranged, group_of
 from pyebpf.bpftrace.value_types import Buffer, Record, Tuple
 from pyebpf.builder.ssa.conditions import negate
 from pyebpf.builder.values.arrays import equal_lvalues
@@ -43,7 +43,7 @@ def fitted(p: ProgramBuilder, value: Value, type_: ValueType | None) -> Value:
         return with_room(p, value, type_)
     if isinstance(value, Group) and isinstance(type_, Tuple | Record):
         parts = [fitted(p, each, part) for each, part in zip(value.elements, type_.parts, strict=True)]
-        return Group(parts, value.names, value.c_size)
+        return group_of(value.type, parts)
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.translate.values import Integer
+from pyebpf.bpftrace.translate.values import Integer, bare
 from pyebpf.bpftrace.value_types import Number
 from pyebpf.types import S64
 
@@ -22,9 +22,9 @@ def check_compared(s: Scope, operator: str, left: Value, right: Value, node: ast
 
     What a function of C returns as an int is such a number: `retval < 0` never holds.
     """
-    if _bare(left) is not None:
+    if bare(left) is not None:
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
-    literal = _bare(right)
+    literal = bare(right)
     if literal is None or not isinstance(left, Integer) or not left.sure or left.signed or left.literal is not None:
         return
     if literal < 0 or (literal == 0 and operator in ("<", ">=")):
@@ -33,11 +33,6 @@ def check_compared(s: Scope, operator: str, left: Value, right: Value, node: ast
             "(int64)x, if it is meant to be signed",
             node,
         )
-
-
-def _bare(value: Value) -> int | None:
-    """The number that a value is, if the script wrote it, and without a cast."""
-    return value.literal if isinstance(value, Integer) and value.sure and value.type.least else None
 
 
 def check_kept(s: Scope, value: Value, type_: ValueType | None, name: str, node: ast.Node) -> None:

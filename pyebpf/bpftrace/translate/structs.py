@@ -60,7 +60,7 @@ _LATER = -(1 << 31)
 
 
 class Structs:
-    """A script's structs. Those between `#ifndef` and `#endif` stand in for the kernel's, and are left out."""
+    """A script's structs."""
 
     def __init__(self, program: ast.Program, constants: Mapping[str, int]) -> None:
         self._source: Source = program.source

@@ -19,6 +19,7 @@ from pyebpf.bpftrace.translate.values import (
     Text,
     Unknown,
     Value,
+    bare,
     constant,
     literal_text,
 )
@@ -113,9 +114,8 @@ def _written(s: Scope, node: ast.Expression) -> bytes | None:
 
 def _digits(value: Integer) -> bytes | None:
     """A number that the script wrote, or computed of such, as it wrote it; None of an address, and of an enum's."""
-    if value.literal is None or not value.sure or not value.type.least or printed_as_text(value.type):
-        return None
-    return b"%d" % value.literal
+    written = bare(value)
+    return None if written is None or printed_as_text(value.type) else b"%d" % written
 
 
 def _shortened(text: Text, length: int) -> Text:

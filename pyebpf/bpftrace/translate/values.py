@@ -251,7 +251,6 @@ class Group(Value):
     def __init__(self, elements: Sequence[Value], names: Sequence[str] = (), c_size: int = 0) -> None:
         self.elements = tuple(elements)
         self.names = tuple(names)
-        self.c_size = c_size
         #: Values in it that are no tuples themselves.
         self.size: int = sum([each.size if isinstance(each, Group) else 1 for each in self.elements])
         types = tuple(each.type for each in elements)
@@ -259,6 +258,16 @@ class Group(Value):
 
     def operand(self, p: ProgramBuilder) -> object:
         return tuple(each.operand(p) for each in self.elements)
+
+
+def bare(value: Value) -> int | None:
+    """The number that a value is, if the script wrote it, and without a cast."""
+    return value.literal if isinstance(value, Integer) and value.sure and value.type.least else None
+
+
+def group_of(type_: Tuple | Record, elements: Sequence[Value]) -> Group:
+    """Elements as a tuple, or as a record with the names and the size of a type."""
+    return Group(elements, type_.names, type_.c_size) if isinstance(type_, Record) else Group(elements)
 
 
 class Special(Value):
@@ -361,10 +370,8 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
             return Text(BuilderString(CharArray(size), lvalue), size, cut=cut)
         case Tuple(parts) | Record(_, parts):
             fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
-            return Group(
-                [read_stored(p, part, lvalue.at(field.offset)) for part, field in zip(parts, fields, strict=True)],
-                *((type_.names, type_.c_size) if isinstance(type_, Record) else ()),
-            )
+            places = [lvalue.at(field.offset) for field in fields]
+            return group_of(type_, [read_stored(p, part, place) for part, place in zip(parts, places, strict=True)])
         case ArrayType():
             return Row(type_, lvalue)
     return Special(type_, p.load_value(lvalue, type_.storage))
@@ -442,4 +449,4 @@ def arranged(value: Value, type_: ValueType | None) -> Value:
         by_name = dict(zip(value.names, elements, strict=True))
         elements = tuple([by_name[name] for name in type_.names])
     parts = [arranged(each, part) for each, part in zip(elements, type_.parts, strict=True)]
-    return Group(parts, *((type_.names, type_.c_size) if isinstance(type_, Record) else ()))
+    return group_of(type_, parts)
