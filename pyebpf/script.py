@@ -325,9 +325,7 @@ class Script(BPF):
             with link:
                 for _ in link.read():
                     pass  # there are no records: they print
-            for record in events.poll(0.0):  # exit() ends the script, not the list
-                if text := printer.text(*events.action(record)):
-                    yield text
+            yield from printer.texts(events, events.poll(0.0), until_exit=False)  # exit() ends the script, not the list
 
     def _begin(self) -> None:
         """Tell programs when the script was started."""

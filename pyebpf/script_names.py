@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace.frames import places_text, stack_text, symbol_text
-from pyebpf.bpftrace.printer import with_fraction
+from pyebpf.bpftrace.times import time_text
 from pyebpf.output.escape import escaped
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ class MachineNames:
 
     def time(self, layout: str, nanoseconds: int, clock: str) -> str:
         began = self._tai_began if clock == "tai" else self._started
-        seconds, rest = divmod(began + nanoseconds, 10**9)
-        return time.strftime(with_fraction(layout, rest), time.localtime(seconds))
+        return time_text(layout, began + nanoseconds)
 
 
 def booted() -> int:

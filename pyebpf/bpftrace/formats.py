@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from struct import Struct, calcsize
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String
+from pyebpf.bpftrace.record_formats import Column, text_column, value_column
+from pyebpf.bpftrace.value_types import Address, Boolean, Buffer, Number, String, interleaved
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import amount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyebpf.bpftrace.value_types import Names, ValueType
-    from pyebpf.types import TupleType
 
 _SPECIFIER = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\d+)?(?:\.(?P<precision>\d*))?(?P<length>[hlLjzt]*)"
@@ -29,8 +28,6 @@ _BITS = {"hh": 8, "h": 16, "": 32}
 _WORD = 64
 #: struct's codes of integers by their bits.
 _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
-#: How many records are printed by one call, and texts that are remembered.
-_PORTIONS, _REMEMBERED = (256, 16, 1), 1024
 #: Characters that a value may be padded to.
 _WIDEST = 1 << 16
 
@@ -67,20 +64,15 @@ class Specifier:
             return self._padded(names.gfp_flags(value & ((1 << _WORD) - 1)))
         return self._number(value)
 
-    def column(self, type_: ValueType, shown: Callable[[str], str] | None, trailer: str) -> Column | None:
-        """How `%` prints values of a type; None if it does not. Texts are `shown`, with the trailer where cut."""
+    def column(self, type_: ValueType, names: Names) -> Column:
+        """How `%` prints values of a type as they are in memory."""
         if self.kind == "s" and isinstance(type_, String):
+            return text_column(type_, lambda text: self._padded(text[: self.precision]), names)
+        if self.kind in "diuxXc" and not self.alternate and isinstance(type_, Number | Address):
+            return self._number_column()
+        return value_column(type_, lambda value: self.apply(value, type_, names))
 
-            def text(raw: bytes) -> str:
-                held = raw.partition(b"\0")[0]
-                whole = held.decode("utf-8", "surrogateescape")
-                if type_.cut and len(held) >= type_.size - 1:
-                    whole += trailer
-                return self._padded((whole if shown is None else shown(whole))[: self.precision])
-
-            return Column("%s", type_.storage.format, _Memo(text).__getitem__)
-        if self.kind not in "diuxXc" or self.alternate or not isinstance(type_, Number | Address):
-            return None
+    def _number_column(self) -> Column:
         width = self.width or ""
         if self.kind == "c":
             return Column(f"%{'-' * self.left}{width}s", _CODES[8], _CHARACTERS.__getitem__)
@@ -131,28 +123,6 @@ def padded(text: str, width: int) -> str:
 _CHARACTERS = [character(byte) for byte in range(256)]
 
 
-class Column(NamedTuple):
-    """A specifier of Python's, struct's code of the value in memory, and what makes it the value that is printed."""
-
-    specifier: str
-    code: str
-    text: Callable[[Any], str] | None = None
-
-
-class _Memo(dict[bytes, str]):
-    """Texts of bytes. Most events have one that came before."""
-
-    def __init__(self, text: Callable[[bytes], str]) -> None:
-        super().__init__()
-        self._text = text
-
-    def __missing__(self, raw: bytes) -> str:
-        if len(self) == _REMEMBERED:
-            self.clear()
-        found = self[raw] = self._text(raw)
-        return found
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format as pieces of text with specifiers between them."""
@@ -165,95 +135,14 @@ class Format:
         are = "is" if given == 1 else "are"
         return f"the format takes {amount(len(self.specifiers), 'value')}, and {given} {are} given"
 
+    def columns(self, types: Sequence[ValueType], names: Names) -> list[Column]:
+        """How `%` prints values of these types as they are in memory."""
+        return [each.column(type_, names) for each, type_ in zip(self.specifiers, types, strict=True)]
+
     def apply(self, values: Sequence[object], types: Sequence[ValueType], names: Names) -> str:
         """The text of an event."""
-        parts = [self.pieces[0]]
-        for specifier, value, type_, piece in zip(self.specifiers, values, types, self.pieces[1:], strict=True):
-            parts += [specifier.apply(value, type_, names), piece]
-        return "".join(parts)
-
-
-class RecordFormat:
-    """A format of records, each the number of its action and values: hundreds are unpacked and printed by two calls.
-
-    Texts that `behind` marks stand behind the layout, each with its NUL.
-    """
-
-    def __init__(
-        self, pieces: Sequence[str], columns: Sequence[Column], layout: TupleType, behind: Sequence[bool]
-    ) -> None:
-        self._template = pieces[0].replace("%", "%%")
-        for column, piece in zip(columns, pieces[1:], strict=True):
-            self._template += column.specifier + piece.replace("%", "%%")
-        self._texts = [(index, each.text) for index, each in enumerate(columns) if each.text is not None]
-        self._behind = [index for index, each in enumerate(behind) if each]
-        self._before = [index for index, each in enumerate(behind) if not each]
-        self._width, self._size = len(columns), layout.size
-        packed, at = "", 0
-        for index, field in zip(self._before, layout.fields[1:], strict=True):
-            code = columns[index].code
-            packed += f"{field.offset - at}x{code}"
-            at = field.offset + calcsize(f"<{code}")
-        packed += f"{layout.size - at}x"
-        self._portions = [(each, Struct(f"<{packed * each}")) for each in _PORTIONS]
-
-    def together(self, records: Sequence[bytes]) -> str:
-        """The texts of records, one behind the other."""
-        template = self._template
-        return "".join([template * count % tuple(values) for count, values in self._portioned(records)])
-
-    def each(self, records: Sequence[bytes]) -> list[str]:
-        """The texts of records."""
-        found, template, width = [], self._template, self._width
-        for count, values in self._portioned(records):
-            rows = zip(*[iter(values)] * width, strict=True) if width else [()] * count
-            found += [template % row for row in rows]
-        return found
-
-    def _portioned(self, records: Sequence[bytes]) -> Iterator[tuple[int, list[Any]]]:
-        """The values of so many records, as they are printed, one's behind the other's, portion by portion."""
-        first, left, width = 0, len(records), self._width
-        for count, form in self._portions:
-            while left >= count:
-                part = records[first : first + count]
-                first, left = first + count, left - count
-                values = self._with_texts(part, form) if self._behind else list(form.unpack(b"".join(part)))
-                for index, text in self._texts:
-                    values[index::width] = map(text, values[index::width])
-                yield count, values
-
-    def _with_texts(self, records: Sequence[bytes], form: Struct) -> list[Any]:
-        """The values of records with texts behind the layout."""
-        width = self._width
-        values: list[Any] = [None] * (width * len(records))
-        before = form.unpack(b"".join([each[: self._size] for each in records]))
-        for number, index in enumerate(self._before):
-            values[index::width] = before[number :: len(self._before)]
-        rests = [each[self._size :].split(b"\0") for each in records]
-        for number, index in enumerate(self._behind):
-            values[index::width] = [each[number] for each in rests]
-        return values
-
-
-def record_format(
-    format_: Format,
-    types: Sequence[ValueType],
-    layout: TupleType,
-    shown: Callable[[str], str] | None = None,
-    trailer: str = "",
-    behind: Sequence[bool] = (),
-) -> RecordFormat | None:
-    """A format of records whose values have these types; None for one that asks for more than Python's `%` prints.
-
-    Strings are `shown`, or as they are, with the trailer where they were cut.
-    """
-    columns = []
-    for specifier, type_ in zip(format_.specifiers, types, strict=True):
-        column = specifier.column(type_, shown, trailer)
-        if column is None:
-            return None
-        columns.append(column)
-    return RecordFormat(format_.pieces, columns, layout, behind or [False] * len(columns))
+        of_each = zip(self.specifiers, values, types, strict=True)
+        return interleaved(self.pieces, [specifier.apply(value, type_, names) for specifier, value, type_ in of_each])
 
 
 def parse_format(text: str) -> Format:

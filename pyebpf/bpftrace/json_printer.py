@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.histograms import divided
 from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.record_formats import Column, text_column, value_column
 from pyebpf.bpftrace.series import series_json
 from pyebpf.bpftrace.tables import in_parts, quotient
 from pyebpf.bpftrace.value_types import (
@@ -19,17 +20,19 @@ from pyebpf.bpftrace.value_types import (
     KernelStack,
     Number,
     Record,
+    String,
     Tuple,
     Unread,
     UserStack,
+    delimited,
+    interleaved,
 )
 from pyebpf.output.escape import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyebpf.bpftrace.events import Action
-    from pyebpf.bpftrace.formats import RecordFormat
     from pyebpf.bpftrace.value_types import Names, ValueType
     from pyebpf.output.histogram import Histogram
 
@@ -73,11 +76,9 @@ def plain(type_: ValueType, value: Any, names: Names) -> str:
         return "true" if value else "false"
     if isinstance(type_, Number | Address):
         return number(value)
-    if isinstance(type_, Tuple):
-        return f"[{','.join(plain(part, each, names) for part, each in zip(type_.parts, value, strict=True))}]"
-    if isinstance(type_, Record):
-        parts = zip(type_.names, type_.parts, value, strict=True)
-        return f"{{{', '.join(f'{quoted(name)}: {plain(part, each, names)}' for name, part, each in parts)}}}"
+    if isinstance(type_, Tuple | Record):
+        parts = zip(type_.parts, value, strict=True)
+        return interleaved(_around(type_), [plain(part, each, names) for part, each in parts])
     if isinstance(type_, Array):
         return f"[{','.join(plain(type_.element, each, names) for each in value)}]"
     if isinstance(type_, Buffer):
@@ -86,6 +87,13 @@ def plain(type_: ValueType, value: Any, names: Names) -> str:
     if isinstance(type_, Unread):
         return "null"
     return quoted(type_.text(value, names))
+
+
+def _around(type_: Tuple | Record) -> list[str]:
+    """The text before, between and behind the parts of a value."""
+    if isinstance(type_, Record):
+        return delimited("{", [f"{quoted(name)}: " for name in type_.names], ", ", "}")
+    return delimited("[", [""] * len(type_.parts), ",", "]")
 
 
 def _key(type_: ValueType, value: Any, names: Names) -> str:
@@ -140,10 +148,16 @@ def _entry(type_: ValueType, value: Any, names: Names, divisor: int) -> str:
 _KINDS = {"hist": "hist", "lhist": "hist", "stats": "stats", "avg": "stats", "tseries": "tseries"}
 
 
+def _printf_line(text: str) -> str:
+    return message("printf", quoted(text))
+
+
 class JsonPrinter(Printer):
     """Carries out actions, and says what they print as JSON."""
 
     before_maps = ""
+    around_value = ('{"type": "value", "data": ', "}\n")
+    line_of_format = staticmethod(_printf_line)
 
     def _map(self, name: str, top: int = 0, divisor: int = 0, *, entries: Mapping[Any, Any] | None = None) -> str:
         table = self._tables[name]
@@ -158,33 +172,31 @@ class JsonPrinter(Printer):
         kind = _KINDS.get(type_.kind, "map") if isinstance(type_, Aggregate) else "map"
         return message(kind, f"{{{quoted(name)}: {data}}}")
 
-    def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
-        return message("printf", quoted(super()._do_printf(action, values)))
-
-    def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
-        return message("value", plain(action.types[0], values[0], self.names))
-
     def _do_print_entry(self, action: Action, values: tuple[Any, ...]) -> str:
         table = self._tables[action.map]
         value = dict(table.shown_items()).get(values[0], table.absent())
         return "" if value is None else message("value", _entry(table.value_type, value, self.names, 1))
 
-    def _together(self, form: RecordFormat, records: Sequence[bytes]) -> str:
-        return "".join(self._each(form, records))
+    def _around(self, type_: Tuple | Record) -> list[str]:
+        return _around(type_)
 
-    def _each(self, form: RecordFormat, records: Sequence[bytes]) -> list[str]:
-        return [message("printf", quoted(each)) for each in form.each(records)]
+    def _column(self, type_: ValueType) -> Column:
+        if isinstance(type_, String):
+            return text_column(type_, quoted, self.names)
+        if isinstance(type_, Number | Address):
+            return Column("%s", type_.storage.format, number)
+        return value_column(type_, lambda value: plain(type_, value, self.names))
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         """A message with its place, which the action's text is."""
         word = action.text.rsplit(": ", 2)[1]
         if word == "WARNING" and not self.warns:
             return ""
-        return self._placed({"ERROR": "errorf", "WARNING": "warnf"}[word], action, super()._do_printf(action, values))
+        return self._placed({"ERROR": "errorf", "WARNING": "warnf"}[word], action, self._formatted(action, values))
 
     def _do_warn(self, action: Action, values: tuple[Any, ...]) -> str:
         """A warning of bpftrace's own: its first line, the others show the place."""
-        return self._placed("runtime_error", action, super()._do_printf(action, values).partition("\n")[0])
+        return self._placed("runtime_error", action, self._formatted(action, values).partition("\n")[0])
 
     def _placed(self, kind: str, action: Action, text: str) -> str:
         file, line, columns = action.text.rsplit(": ", 2)[0].rsplit(":", 2)
@@ -198,8 +210,8 @@ class JsonPrinter(Printer):
         return message("join", quoted(super()._do_join(action, values).removesuffix("\n")))
 
     def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
-        found = self._cat(super()._do_printf(action, values))
+        found = self._cat(self._formatted(action, values))
         return message("cat", quoted(found)) if found else ""
 
     def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
-        return message("syscall", quoted(self._system(super()._do_printf(action, values))))
+        return message("syscall", quoted(self._system(self._formatted(action, values))))

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from operator import itemgetter
 from time import localtime, strftime
 from typing import TYPE_CHECKING, Any
 
-from pyebpf.bpftrace.formats import record_format
+from pyebpf.bpftrace.record_formats import Column, Placed, RecordFormat, columns_of, text_column, value_column
+from pyebpf.bpftrace.value_types import Address, Number, String
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyebpf.bpftrace.events import Action, Events
-    from pyebpf.bpftrace.formats import RecordFormat
     from pyebpf.bpftrace.tables import Gathered, Table
-    from pyebpf.bpftrace.value_types import Names
+    from pyebpf.bpftrace.value_types import Names, Record, Tuple, ValueType
 
 
 #: The number of the action, as it is in memory, of a record.
 _start = itemgetter(slice(8))
-
-
-def with_fraction(layout: str, nanoseconds: int) -> str:
-    """A layout of strftime() with the parts of a second in it: micro- (%f), milli- (%l) and nanoseconds (%k)."""
-    parts = {"%f": f"{nanoseconds // 1000:06}", "%l": f"{nanoseconds // 10**6:03}", "%k": f"{nanoseconds:09}"}
-    return re.sub("%[%flk]", lambda found: parts.get(found[0], found[0]), layout)
 
 
 class Printer:
@@ -37,6 +30,10 @@ class Printer:
 
     #: What is printed at a script's end before its maps.
     before_maps = "\n\n"
+    #: What `print` puts before and behind a value.
+    around_value = ("", "\n")
+    #: Makes the line that is printed of a format's text; None where it is printed as it is.
+    line_of_format: Callable[[str], str] | None = None
 
     def __init__(
         self,
@@ -57,7 +54,7 @@ class Printer:
         self.unwatch: Callable[[int], object] = lambda _: None
         #: The status that `exit()` gave; None before it.
         self.status: int | None = None
-        #: Formats of printfs, by the starts of their records; None for actions that are carried out one by one.
+        #: Formats of what prints, by the starts of its records; None for actions that are carried out one by one.
         self._forms: dict[bytes, RecordFormat | None] = {}
 
     def taken_status(self) -> int | None:
@@ -65,8 +62,8 @@ class Printer:
         status, self.status = self.status, None
         return status
 
-    def texts(self, events: Events, records: Sequence[bytes]) -> Iterator[str]:
-        """Carry out what records ask for, until one asks for the end; the text of many of them at once."""
+    def texts(self, events: Events, records: Sequence[bytes], *, until_exit: bool = True) -> Iterator[str]:
+        """Carry out what records ask for, by default until one asks for the end; the text of many of them at once."""
         if not records:
             return
         # The records of a script of one action need not be looked at.
@@ -75,7 +72,7 @@ class Printer:
             self._forms[start] = self._record_format(events.of(start))
         form = self._forms[starts.pop()]
         if not starts and form is not None:
-            yield self._together(form, records)
+            yield form.together(records)
             return
         held: list[str] = []
         for is_formatted, group in groupby(records, lambda each: self._forms[each[:8]] is not None):
@@ -83,37 +80,48 @@ class Printer:
                 held += self._in_order(list(group))
                 continue
             for record in group:
-                action, values = events.action(record)
-                if action.kind not in ("printf", "print") and held:  # commands and maps come after what was printed
-                    yield "".join(held)
-                    held = []
-                held.append(self.text(action, values))
-                if self.status is not None:
-                    break
-            if self.status is not None:
-                break
+                if text := "".join(held):  # commands and maps come after what was printed
+                    yield text
+                held = [self.text(*events.action(record))]
+                if self.status is not None and until_exit:
+                    return
         if text := "".join(held):
             yield text
 
     def _record_format(self, action: Action) -> RecordFormat | None:
         """The format of many records of an action; None for one that is carried out record by record."""
-        if action.kind != "printf" or action.format is None:
-            return None
-        shown = self.names.shown if self.escapes else None
-        return record_format(action.format, action.types, action.layout, shown, self.names.trailer, action.behind)
+        fields = iter(action.layout.fields[1:])
+        offsets = [None if behind else next(fields).offset for behind in action.behind]
+        if action.kind == "print":
+            pieces, columns = columns_of(action.types[0], offsets[0], self._around, self._column)
+            before, behind = self.around_value
+            pieces[0] = before + pieces[0]
+            pieces[-1] += behind
+            return RecordFormat(pieces, columns, action.layout.size)
+        if action.kind == "printf":
+            assert action.format is not None
+            found = map(Placed, offsets, action.format.columns(action.types, self.names))
+            return RecordFormat(action.format.pieces, list(found), action.layout.size, self.line_of_format)
+        return None
 
-    def _together(self, form: RecordFormat, records: Sequence[bytes]) -> str:
-        """The text that records of one printf print."""
-        return form.together(records)
+    def _around(self, type_: Tuple | Record) -> list[str]:
+        """The text before, between and behind the parts of a value."""
+        return type_.around
 
-    def _each(self, form: RecordFormat, records: Sequence[bytes]) -> list[str]:
-        """The text that each record of one printf prints."""
-        return form.each(records)
+    def _column(self, type_: ValueType) -> Column:
+        """How a value that has no parts is printed."""
+        if isinstance(type_, String):
+            return text_column(type_, str, self.names)
+        if isinstance(type_, Number) and not type_.names and not type_.enum:
+            return Column("%d", type_.storage.format)
+        if isinstance(type_, Address):
+            return Column("%#x", type_.storage.format)
+        return value_column(type_, lambda value: type_.text(value, self.names))
 
     def _in_order(self, records: Sequence[bytes]) -> list[str]:
-        """The text that each record of several printfs prints.
+        """The text that each record of several formats prints.
 
-        Those of one printf are formatted together, since different ones often alternate.
+        Those of one format are formatted together, since different ones often alternate.
         """
         starts = list(map(_start, records))
         apart: dict[bytes, list[bytes]] = {each: [] for each in starts}
@@ -123,7 +131,7 @@ class Printer:
         for start, some in apart.items():
             form = self._forms[start]
             assert form is not None
-            texts[start] = iter(self._each(form, some))
+            texts[start] = iter(form.each(some))
         return [next(texts[start]) for start in starts]
 
     def text(self, action: Action, values: tuple[object, ...]) -> str:
@@ -139,23 +147,20 @@ class Printer:
         table = self._tables[name]
         return "".join(f"{line}\n" for line in table.lines(self.names, top, divisor, entries=entries))
 
-    def _do_printf(self, action: Action, values: tuple[Any, ...]) -> str:
+    def _formatted(self, action: Action, values: tuple[Any, ...]) -> str:
         assert action.format is not None
         return action.format.apply(values, action.types, self.names)
 
     def _do_complain(self, action: Action, values: tuple[Any, ...]) -> str:
         if self.warns or not action.text.endswith(": WARNING: "):
-            text = f"{action.text}{self._do_printf(action, values)}".rstrip("\n")
+            text = f"{action.text}{self._formatted(action, values)}".rstrip("\n")
             self._complain(f"{text}{action.trace}")
         return ""
 
     def _do_warn(self, action: Action, values: tuple[Any, ...]) -> str:
         """A warning of bpftrace's own, not of the script's."""
-        self._complain(f"{action.text}{self._do_printf(action, values)}")
+        self._complain(f"{action.text}{self._formatted(action, values)}")
         return ""
-
-    def _do_print(self, action: Action, values: tuple[Any, ...]) -> str:
-        return f"{action.types[0].text(values[0], self.names)}\n"
 
     def _do_print_map(self, action: Action, values: tuple[Any, ...]) -> str:  # noqa: ARG002 - one signature
         found = self._map(action.map, *action.numbers)
@@ -193,7 +198,7 @@ class Printer:
         return f"{action.text.join(words)}\n"
 
     def _do_cat(self, action: Action, values: tuple[Any, ...]) -> str:
-        return self._cat(self._do_printf(action, values))
+        return self._cat(self._formatted(action, values))
 
     def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
-        return self._system(self._do_printf(action, values))
+        return self._system(self._formatted(action, values))

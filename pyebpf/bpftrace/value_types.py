@@ -188,6 +188,18 @@ class UnkeptStruct(ValueType):
         return U64
 
 
+def delimited(first: str, labels: Sequence[str], separator: str, last: str) -> list[str]:
+    """The text before, between and behind parts that have labels."""
+    if not labels:
+        return [first + last]
+    return [first + labels[0], *[separator + each for each in labels[1:]], last]
+
+
+def interleaved(pieces: Sequence[str], texts: Sequence[str]) -> str:
+    """Texts with pieces before, between and behind them."""
+    return pieces[0] + "".join([text + piece for text, piece in zip(texts, pieces[1:], strict=True)])
+
+
 @dataclass(frozen=True, slots=True)
 class Tuple(ValueType):
     """Values side by side."""
@@ -197,11 +209,16 @@ class Tuple(ValueType):
     name: ClassVar[str] = "a tuple"
 
     @property
-    def storage(self) -> Type:
+    def storage(self) -> TupleType:
         return TupleType([part.storage for part in self.parts])
 
+    @property
+    def around(self) -> list[str]:
+        """The text before, between and behind the parts."""
+        return delimited("(", [""] * len(self.parts), ", ", ")")
+
     def text(self, value: object, names: Names) -> str:
-        return f"({', '.join(self.texts(value, names))})"
+        return interleaved(self.around, self.texts(value, names))
 
     def texts(self, value: object, names: Names) -> Sequence[str]:
         """The parts as text."""
@@ -220,13 +237,17 @@ class Record(ValueType):
     name: ClassVar[str] = "a record"
 
     @property
-    def storage(self) -> Type:
+    def storage(self) -> TupleType:
         return TupleType([part.storage for part in self.parts])
+
+    @property
+    def around(self) -> list[str]:
+        """The text before, between and behind the parts."""
+        return delimited("{ ", [f".{name} = " for name in self.names], ", ", " }")
 
     def text(self, value: object, names: Names) -> str:
         assert isinstance(value, tuple)
-        parts = zip(self.names, self.parts, value, strict=True)
-        return f"{{ {', '.join([f'.{name} = {part.text(each, names)}' for name, part, each in parts])} }}"
+        return interleaved(self.around, [part.text(each, names) for part, each in zip(self.parts, value, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)

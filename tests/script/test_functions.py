@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 import pytest
 
-from pyebpf.bpftrace.printer import with_fraction
+from pyebpf.bpftrace.times import time_text
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
 from tests.dsl.fake_target import FakeTarget
@@ -207,8 +208,11 @@ def test_override_needs_a_kprobe() -> None:
 
 
 def test_the_fraction_of_a_second() -> None:
-    """strftime() has it in three units, as wide as they are."""
-    assert with_fraction("%H %f|%l|%k|%%f|%d", 7_008_009) == "%H 007008|007|007008009|%%f|%d"
+    """strftime() has it in three units, as wide as they are. A second's text is that of all its parts."""
+    for seconds in (0, 86_399, 1):
+        for nano, text in ((7_008_009, "007008|007|007008009"), (0, "000000|000|000000000")):
+            whole = datetime.fromtimestamp(seconds).strftime(f"%T {text}|%%f|%d|100%%")  # noqa: DTZ006 - as printed
+            assert time_text("%T %f|%l|%k|%%f|%d|100%%", seconds * 10**9 + nano) == whole
 
 
 @pytest.mark.parametrize("given", ["٣", " 5", "5 ", "+5", "0b1", "", "089", "-9223372036854775809"])

@@ -369,7 +369,7 @@ def read_stored(p: ProgramBuilder, type_: ValueType, lvalue: Lvalue) -> Value:
         case String(size, cut):
             return Text(BuilderString(CharArray(size), lvalue), size, cut=cut)
         case Tuple(parts) | Record(_, parts):
-            fields = type_.storage.fields  # type: ignore[attr-defined]  # a tuple's
+            fields = type_.storage.fields
             places = [lvalue.at(field.offset) for field in fields]
             return group_of(type_, [read_stored(p, part, place) for part, place in zip(parts, places, strict=True)])
         case ArrayType():
