@@ -98,7 +98,8 @@ def range_loop(
     """Build the body once for each number of `range(start, stop, step)`.
 
     Gives the loop, for `break_` and `continue_`, and the number. `carried` are the variables that the body assigns;
-    their bounds need not be known in the next iteration where it `forgets`, which is easier for the verifier.
+    their bounds need not be known in the next iteration where it `forgets`, which is easier for the verifier: inside a
+    loop that need not be seen to end it then follows none of the iterations.
     """
     start, stop, step = (rvalue(p, each) for each in (start, stop, step))
     if not isinstance(step, int):
@@ -109,7 +110,7 @@ def range_loop(
     iterations = _max_iterations(p, first, last, step)
     loop_number, p.range_loops = p.range_loops, p.range_loops + 1
     is_followed = iterations is not None and iterations <= MANY_ITERATIONS and loop_number not in p.known.around
-    iterate = not is_followed and p.target.has(ITERATORS)
+    iterate = (not is_followed or (forgets and p.limited_loops > 0)) and p.target.has(ITERATORS)
     limit = MAX_ITERATIONS if iterate else MAX_BOUNDED
     if iterations is None or iterations > limit:
         found = "" if iterations is None else f" (here up to {iterations} iterations)"
@@ -176,7 +177,9 @@ def limited_loop(p: ProgramBuilder, carried: Iterable[Variable] | None = None) -
         count_drop(p, CUT_OFF)
         b.jump(loop.exit)
         b.start(inside)
+        p.limited_loops += 1
         yield loop
+        p.limited_loops -= 1
 
 
 @contextmanager

@@ -136,6 +136,8 @@ class ProgramBuilder:
         #: How many loops over ranges there are so far, and those of them that are being built, by their numbers.
         self.range_loops = 0
         self.open_loops: list[int] = []
+        #: How many loops are being built that need not be seen to end.
+        self.limited_loops = 0
         self._analyses = {} if analyses is None else analyses
         #: The annotation and the position of each parameter that the program declares.
         self.declared: dict[str, tuple[object, int]] = {}

@@ -156,6 +156,16 @@ BRANCHY = {
         ),
         "(300, 600, -8)",
     ),
+    "with loops of few numbers in it": (
+        (
+            "@m[2, true] = true; let $w : int64 = 0; while ($w < 5) { $w++; for ($i : 0..2) { "
+            "@m[2, @m[3, true]] = @m[1, false]; @m[$w % 4, @m[2, true]] = has_key(@m, (1, @m[0, true])); "
+            "if (@m[$i, @m[1, @m[1, true]]]) { @m[$i, false] = true; } } "
+            "for ($j : 0..3) { @m[$j, @m[$w, @m[1, @m[0, false]]]] = true; "
+            "if (@m[2, @m[$j, @m[1, true]]]) { @m[1, @m[$w, @m[3, false]]] = false; } } } print(len(@m));"
+        ),
+        "7",
+    ),
 }
 
 
