@@ -121,6 +121,13 @@ def test_texts_differ_by_one_byte(at: int) -> None:
     assert lines[:6] == ["other", "differ", "same", "other", "differ", "same"]
 
 
+def test_long_texts_are_compared_in_a_loop() -> None:
+    """Verifiers go on from each place where two differ: eight words are one place."""
+    needs("map:long_keys")
+    compared = 'let $v : string[1024] = "_tr1"; for ($i : 0..6) { if ($v == $v) { $z = $i; } } print($z);'
+    assert "".join(Script(f"BEGIN {{ {compared} exit(); }}").output()).strip() == "5"
+
+
 def test_many_short_texts_wait_in_the_buffer() -> None:
     """Each takes the room that it needs, and not that of the longest: twenty times as many as of 1024 bytes."""
     needs("map:long_keys")

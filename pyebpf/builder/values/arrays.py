@@ -155,6 +155,8 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
 
 #: Bytes that are all loaded before they are compared: as many numbers as may have to be kept.
 _AT_ONCE = 128
+#: Numbers of larger ones that are compared by one test.
+_COMPARED_AT_ONCE = 8
 
 
 def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
@@ -189,7 +191,10 @@ def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> 
 
 
 def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
-    """The same of large ones: by a loop that ends where they differ."""
+    """The same of large ones: by a loop that ends where they differ.
+
+    Some numbers are compared by one test, since verifiers go on from each end of a loop, and take time to forget it.
+    """
     from pyebpf.builder.loops import range_loop
 
     b = p.b
@@ -199,12 +204,15 @@ def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) ->
     width = next(each for each in (8, 4, 2, 1) if each <= alignment and not (offset | start | size) % each)
     differs = b.variable(hint="differs")
     b.write(differs, b.const(0))
-    count = size // width
-    with range_loop(p, 0, count, 1, [differs]) as (loop, index):
-        at = element_offset(p, index.value, count, width)
-        first = b.load(b.emit(Op.OFFSET, address, at), offset, width)
-        second = b.load(b.emit(Op.OFFSET, other, at), start, width)
-        with b.if_(Compare(Relation.NE, first, second)):
+    together = next(each for each in range(_COMPARED_AT_ONCE, 0, -1) if size // width % each == 0) * width
+    with range_loop(p, 0, size // together, 1, [differs]) as (loop, index):
+        at = element_offset(p, index.value, size // together, together)
+        here, there = b.emit(Op.OFFSET, address, at), b.emit(Op.OFFSET, other, at)
+        all_bits = b.const(0)
+        for place in range(0, together, width):
+            first, second = b.load(here, offset + place, width), b.load(there, start + place, width)
+            all_bits = b.binary(Op.OR, all_bits, b.binary(Op.XOR, first, second))
+        with b.if_(Compare(Relation.NE, all_bits, b.const(0))):
             b.write(differs, b.const(1))
             b.break_(loop)
     return Compare(Relation.EQ, b.read_final(differs), b.const(0))
