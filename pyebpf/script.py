@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.module import ScriptModule
 from pyebpf.bpftrace.printer import Printer
+from pyebpf.bpftrace.translate.body import EXITED_MAP
 from pyebpf.bpftrace.translate.builtins import STARTED_MAP
 from pyebpf.bpftrace.translate.series import TAI_MAP
 from pyebpf.errors import InvalidValue, NotLoaded, check_argument
@@ -234,7 +235,7 @@ class Script(BPF):
             goes_on = bool(self._script.attached or self._script.signals or waits) and not benchmarks
             captured = self._captured()
             self._run_begin()
-            begun = [*self._printed(printer, 0.0)]
+            begun = [*self._printed(printer, 0.0), *self._exited(printer)]
             if not benchmarks:  # also where BEGIN ends the script: what cannot be attached is told
                 self.attach()
             by_hand = [self._script.begins, self._script.ends, self._script.signals, self._script.iterators]
@@ -247,6 +248,7 @@ class Script(BPF):
                 yield from measured(self._script.benchmarks, enable_stats, stop, json=json)
             elif printer.status is None:
                 yield from self._iterated(printer)
+                yield from self._exited(printer)
             while goes_on and printer.status is None and not stop() and (end is None or time.monotonic() < end):
                 left = _PERIOD if end is None else max(min(_PERIOD, end - time.monotonic()), 0.0)
                 records = self._script.script.events.poll(left)
@@ -255,6 +257,7 @@ class Script(BPF):
                     self._unwinding.look()
                 captured.write()
                 yield from printer.texts(self._script.script.events, records)
+                yield from self._exited(printer)
                 if 0 < len(records) < _MANY and printer.status is None:
                     rest.wait(_REST)
             if printer.status is None:
@@ -339,6 +342,14 @@ class Script(BPF):
         """Carry out what probes asked for by now, until one asked for the end."""
         events = self._script.script.events
         return printer.texts(events, events.poll(timeout))
+
+    def _exited(self, printer: Printer) -> Iterator[str]:
+        """End where exit() was called, and the buffer had no room for the event that says so."""
+        maps = self._running.maps
+        if printer.status is None and EXITED_MAP in maps and (behind := over(maps[EXITED_MAP])[0]):
+            yield from self._printed(printer, 0.0)  # where the event is, if it is there
+            if printer.status is None:
+                printer.status = behind - 1
 
     def printer(self, *, json: bool = False) -> Printer:
         """A printer of this script's actions."""

@@ -8,18 +8,36 @@ from typing import TYPE_CHECKING
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import is_name
 from pyebpf.bpftrace.statements import Statements
+from pyebpf.errors import closest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyebpf.bpftrace.source import Source
 
+#: Words that lines of the preprocessor begin with. What some of them say is nothing to a script.
+_KNOWN = (
+    "include",
+    "define",
+    "undef",
+    "if",
+    "ifdef",
+    "ifndef",
+    "elif",
+    "else",
+    "endif",
+    "error",
+    "warning",
+    "pragma",
+    "line",
+)
 # Few scripts have these, so that they are compiled where they are first used.
 _DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
 _DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
 _INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
 _PIECE = r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/|/\*|\\[\s\S]|\n'
 _SPACE = r"(?>\s+|/\*[\s\S]*?\*/)*+"
-_ATTRIBUTES = rf"(?:{_SPACE}__attribute__{_SPACE}\(\([^()]*(?:\([^()]*\)[^()]*)*\){_SPACE}\))*(?:{_SPACE};)?"
-_ATTRIBUTE = "__attribute__"
+_ATTRIBUTE, _ALIGNED = "__attribute__", "_Alignas"
 
 
 def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | ast.Directive, int]:
@@ -43,6 +61,11 @@ def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | as
         raise source.error_at(
             "`#` begins a line of C's preprocessor, such as `#include <linux/fs.h>`", start, start + 1
         )
+    if word == "error":
+        raise source.error_at(f"#error {rest}".rstrip(), start, start + len(line))
+    if word not in _KNOWN:
+        msg = f"C's preprocessor has no `#{word}`{closest(word, _KNOWN)}"
+        raise source.error_at(msg, start, start + len(line))
     return ast.Directive(start, end, word, rest), end
 
 
@@ -66,8 +89,35 @@ def _line(source: Source, start: int) -> tuple[str, int]:
 
 def behind_attributes(text: str, position: int) -> int:
     """The place behind a struct's attributes and its semicolon, the brace being at `position`."""
-    match = re.compile(_ATTRIBUTES, re.ASCII).match(text, position)
+    beginning = re.compile(rf"{_SPACE}{_ATTRIBUTE}{_SPACE}(?=\()", re.ASCII)
+    while (match := beginning.match(text, position)) is not None:
+        depth = 0
+        for parenthesis in re.compile("[()]").finditer(text, match.end()):
+            depth += 1 if parenthesis[0] == "(" else -1
+            if not depth:
+                break
+        else:
+            return match.start()
+        position = parenthesis.end()
+    match = re.compile(rf"{_SPACE};", re.ASCII).match(text, position)
     return position if match is None else match.end()
+
+
+def _joined(words: Sequence[str]) -> str:
+    return re.sub(r"(\W) | (?=\W)", r"\1", " ".join(words))
+
+
+def _apart(words: Sequence[str]) -> list[str]:
+    """The attributes of a list."""
+    found: list[list[str]] = [[]]
+    depth = 0
+    for word in words:
+        depth += (word == "(") - (word == ")")
+        if word == "," and not depth:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return [_joined([re.sub(r"^__(\w+)__$", r"\1", each[0]), *each[1:]]) for each in found if each]
 
 
 class Definitions(Statements):
@@ -109,17 +159,23 @@ class Definitions(Statements):
         return ast.Struct(self.starts[first], self.ends[self.index - 1], kind, name, tuple(members), tuple(attributes))
 
     def _attributes(self) -> list[str]:
-        """Read `__attribute__((packed))`: the texts within its parentheses."""
+        """Read `__attribute__((packed, aligned(8)))`, without the underscores that each may have, and `_Alignas(8)`."""
         found: list[str] = []
-        while self.accept(_ATTRIBUTE):
-            self.expect("(", f"after `{_ATTRIBUTE}`")
-            self.expect("(", f"after `{_ATTRIBUTE}(`")
-            first = self.index
-            self._skip_parentheses(f"after `{_ATTRIBUTE}((`")
-            words = self.tokens[first : self.index - 1]
-            found.append(re.sub(r"(\W) | (?=\W)", r"\1", " ".join(words)))
-            self.expect(")", f"after `{_ATTRIBUTE}((…)`")
-        return found
+        while True:
+            if self.accept(_ALIGNED):
+                self.expect("(", f"after `{_ALIGNED}`")
+                first = self.index
+                self._skip_parentheses(f"after `{_ALIGNED}(`")
+                found.append(f"aligned({_joined(self.tokens[first : self.index - 1])})")
+            elif self.accept(_ATTRIBUTE):
+                self.expect("(", f"after `{_ATTRIBUTE}`")
+                self.expect("(", f"after `{_ATTRIBUTE}(`")
+                first = self.index
+                self._skip_parentheses(f"after `{_ATTRIBUTE}((`")
+                found += _apart(self.tokens[first : self.index - 1])
+                self.expect(")", f"after `{_ATTRIBUTE}((…)`")
+            else:
+                return found
 
     def _skip_parentheses(self, where: str) -> None:
         """Step behind the parenthesis that closes the open one."""
@@ -146,14 +202,16 @@ class Definitions(Statements):
     def _members(self) -> list[ast.Member]:
         """Read a line of a struct: a type, and the names that have it."""
         start = self.starts[self.index]
+        attributes = self._attributes()
         of_type = self._member_type()
+        attributes += self._attributes()
         if self.accept(";"):
             if isinstance(of_type, ast.Type):
                 self.fail("a member has a name: `type name;`", self.index - 1)
-            return [ast.Member(start, of_type.end, "", of_type)]
-        found = [self._member(start, of_type)]
+            return [ast.Member(start, of_type.end, "", of_type, attributes=tuple(attributes))]
+        found = [self._member(start, of_type, attributes)]
         while self.accept(","):
-            found.append(self._member(self.starts[self.index], of_type))
+            found.append(self._member(self.starts[self.index], of_type, attributes))
         if self.tokens[self.index] != "}":  # behind the last one it may be left out
             self.expect(";", "after a member")
         return found
@@ -168,17 +226,19 @@ class Definitions(Statements):
                 return self._body()
         return self.type_name()
 
-    def _member(self, start: int, of_type: ast.Type | ast.Struct | ast.Enum) -> ast.Member:
-        """Read one name, with the stars, sizes or bits that are its own."""
-        self._attributes()
+    def _member(self, start: int, of_type: ast.Type | ast.Struct | ast.Enum, attributes: Sequence[str]) -> ast.Member:
+        """Read one name, with its own stars, sizes and bits; `attributes` are those of its type."""
+        own = [*attributes, *self._attributes()]
         made = of_type
         if isinstance(made, ast.Type):
             made = self.pointers(made)
+            own += self._attributes()
         elif self.tokens[self.index] == "*":
             self.fail("a pointer to a struct that is defined within another is not in the language: define it before")
         if self.tokens[self.index] == "(" and isinstance(made, ast.Type):
             name, made = self._function_pointer(made)
-            return ast.Member(start, self.ends[self.index - 1], name, made)
+            own += self._attributes()
+            return ast.Member(start, self.ends[self.index - 1], name, made, attributes=tuple(own))
         name = ""
         if self.tokens[self.index] != ":":
             name = self.expect_name("the name of a member", "after its type")
@@ -189,8 +249,8 @@ class Definitions(Statements):
                 )
             made = self.arrays(made)
         bits = self.expression() if self.accept(":") else None
-        self._attributes()
-        return ast.Member(start, self.ends[self.index - 1], name, made, bits)
+        own += self._attributes()
+        return ast.Member(start, self.ends[self.index - 1], name, made, bits, tuple(own))
 
     def _function_pointer(self, result: ast.Type) -> tuple[str, ast.Type]:
         """Read `(*name)(parameters)`: all functions are the same to a script."""

@@ -9,11 +9,13 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.cursor import Cursor, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
 KEYWORDS = ("struct", "union", "enum")
 #: Words of C of which several make one type.
 _WORDS = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float", "double"))
+#: The order in which they are written where any will do.
+_ORDER = ("signed", "unsigned", "char", "short", "long", "int", "float", "double")
 _QUALIFIERS = frozenset(("const", "volatile", "__user", "__kernel", "__rcu", "__percpu"))
 #: Types by a bare name. Another bare name may be a typedef, or a value.
 _NAMES = _WORDS | {
@@ -48,6 +50,19 @@ def is_value(name: str) -> bool:
     return name in _VALUES or is_builtin(name)
 
 
+def _canonical(words: Sequence[str]) -> str:
+    """The usual name of a type of C, whose words may stand in any order: `unsigned long` of `long unsigned int`."""
+    given = sorted(words, key=_ORDER.index)
+    short, sign = [each for each in given if each not in ("int", "signed")], "signed" in given
+    if "int" in given and "char" in short:
+        return " ".join(given)
+    if short == ["char"]:
+        return "signed char" if sign else "char"
+    if (sign and "unsigned" in short) or given.count("int") > 1 or given.count("signed") > 1:
+        return " ".join(given)
+    return " ".join(short) if short not in ([], ["unsigned"]) else " ".join([*short, "int"])
+
+
 class Types(Cursor):
     """The part of the parser that reads types."""
 
@@ -74,7 +89,7 @@ class Types(Cursor):
             if word in _WORDS:
                 while tokens[self.index] in _WORDS:
                     self.index += 1
-                name = " ".join(tokens[first : self.index])
+                name = _canonical(tokens[first : self.index])
         end = self.ends[self.index - 1]
         self._skip_qualifiers()
         return ast.TypeName(self.starts[first], end, name, keyword)

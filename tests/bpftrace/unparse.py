@@ -67,7 +67,7 @@ def _definition(node: ast.Node) -> str:
 
 
 def _body(node: ast.Struct | ast.Enum) -> str:
-    attributes = "".join(f" __attribute__(({each}))" for each in node.attributes)
+    attributes = _attributes(node)
     if isinstance(node, ast.Enum):
         constants = [
             each.name + ("" if each.value is None else f" = {unparse(each.value)}") for each in node.enumerators
@@ -77,11 +77,15 @@ def _body(node: ast.Struct | ast.Enum) -> str:
     return f"{node.keyword} {node.name} {{{members} }}{attributes}"
 
 
+def _attributes(node: ast.Struct | ast.Enum | ast.Member) -> str:
+    return "".join(f" __attribute__(({each}))" for each in node.attributes)
+
+
 def _member(node: ast.Member) -> str:
-    bits = "" if node.bits is None else f" : {unparse(node.bits)}"
+    rest = ("" if node.bits is None else f" : {unparse(node.bits)}") + _attributes(node)
     if isinstance(node.type, ast.Type):
-        return _declared(node.type, node.name) + bits
-    return f"{_body(node.type)} {node.name}{bits}"
+        return _declared(node.type, node.name) + rest
+    return f"{_body(node.type)} {node.name}{rest}"
 
 
 def _declared(type_: ast.Type, name: str) -> str:

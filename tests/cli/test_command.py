@@ -75,6 +75,7 @@ def test_list_on_a_terminal():
     [
         ([], "pyebpf: name a tool, or `list` to see them all; see pyebpf --help"),
         (["no-such-tool"], "pyebpf: there is no tool 'no-such-tool'; see pyebpf list"),
+        (["BEGIN { }"], "pyebpf: a script stands behind -e: pyebpf -e 'BEGIN { }'; see pyebpf --help"),
         (["os.path"], "pyebpf: there is no tool 'os.path'; see pyebpf list"),
         (["\x1b[31m"], "pyebpf: there is no tool '\\x1b[31m'; see pyebpf list"),
         (["-x"], "pyebpf: unknown option -x; options of a tool come after its name; see pyebpf --help"),

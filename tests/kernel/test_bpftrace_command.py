@@ -276,6 +276,17 @@ def test_dropped_events_say_how_there_is_more_room() -> None:
     assert "full" not in pyebpf("-e", f"config = {{ perf_rb_pages = 4096 }} {script}").stderr
 
 
+@pytest.mark.parametrize(
+    "begins", ["BEGIN { FILL exit(7); }", "interval:us:200 { FILL } interval:ms:300 { FILL exit(7); }"]
+)
+def test_exit_ends_a_script_whose_buffer_is_full(begins: str) -> None:
+    """The event that says so is dropped as any; its status is known all the same."""
+    fill = 'for ($i : 0..4000) { print(("", $i, (string[479])"")); }'
+    done = pyebpf("-e", begins.replace("FILL", fill))
+    assert done.returncode == 7, done.stderr
+    assert "ring buffer full" in done.stderr
+
+
 def test_a_process_that_is_not_there_is_refused() -> None:
     """In Python when the script is loaded; a thread that is not its process's first is none, either."""
     with pytest.raises(NotFound, match=f"pid: there is no process {NO_PROCESS}"):

@@ -157,3 +157,12 @@ def test_many_tuples_find_room() -> None:
     used = " ".join([f"@[$t{n}] = 1; $sum += $t{n}.0;" for n in range(40)])
     text = f"tracepoint:syscalls:sys_enter_openat {{ $sum = 0; {kept} {used} print($sum); clear(@); }}"
     assert printed(text, lambda kernel: kernel.tracepoint("syscalls:sys_enter_openat", filename="")) == "780\n"
+
+
+@pytest.mark.parametrize("length", [7, 31, 33, 40, 65, 127, 200])
+def test_texts_in_tuples_are_compared(length: int) -> None:
+    """They stand at any byte: of many of these no register and no stack holds all."""
+    one = "y" * length
+    for other in (one, f"{one[:-1]}z", one[:-1], f"z{one[1:]}"):
+        text = f'BEGIN {{ $v = ("a{one}", "a{other}"); print(($v.0 == $v.1, $v.1 != $v.0)); }}'
+        assert printed(text) == ("(true, false)\n" if other == one else "(false, true)\n")

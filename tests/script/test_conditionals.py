@@ -50,6 +50,9 @@ def test_the_lines_that_hold_are_read(lines: str, text: str) -> None:
         ("#ifdef 5\n#endif", 1, "`#ifdef` takes a name: `#ifdef NAME`"),
         ("#if LINUX_VERSION_CODE > KERNEL_VERSION(4,0,0)\n#endif", 1, "`#if` knows no KERNEL_VERSION()"),
         ("#ifdef __x86_64__\n#endif", 1, "whether a compiler defines __x86_64__ is not known here"),
+        ("#if 1\n#define A 1\n#elsif 0\n#endif", 3, "C's preprocessor has no `#elsif` (did you mean elif"),
+        ("#defin A 1", 1, "C's preprocessor has no `#defin` (did you mean define"),
+        ("#if 0\n#error not this\n#elif 1\n#error  unknown mode\n#endif", 4, "#error unknown mode"),
         ("#define LOOP LOOP1\n#define LOOP1 LOOP\n#if LOOP\n#endif", 3, "#define LOOP stands for itself"),
     ],
 )

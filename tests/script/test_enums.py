@@ -81,3 +81,55 @@ def test_attributes_of_structs_are_obeyed() -> None:
         struct c { struct a a; int i; };
         BEGIN { print((sizeof(struct a), offsetof(struct a, s), sizeof(struct b), sizeof(struct c))); }"""
     assert printed(text) == "(7, 5, 16, 12)\n"
+
+
+@pytest.mark.parametrize(
+    ("members", "after", "found"),
+    [
+        ("char x; int a __attribute__((aligned(8)));", "", "(16, 8)"),
+        ("char x; int a __attribute__((packed));", "", "(5, 1)"),
+        ("char x; long a PACKED; short b;", "", "(12, 1)"),
+        ("char x; struct { int q; } a __attribute__((aligned(16)));", "", "(32, 16)"),
+        ("char x; struct { char c; long d; } __attribute__((__packed__)) a;", "", "(10, 1)"),
+        ("char x, y; __attribute__((aligned(8))) int a;", "", "(16, 8)"),
+        ("char x; _Alignas(8) int a, b;", "", "(24, 8)"),
+        ("char x; int z[2] __attribute__((aligned(8))), a; char b;", "", "(24, 16)"),
+        ("char x; char (*a)(int) __attribute__((aligned(16)));", "", "(32, 16)"),
+        ("char x; int b : 3 __attribute__((aligned(8))); char a;", "", "(16, 9)"),
+        ("char x; int a;", "__attribute__((__packed__))", "(5, 1)"),
+        ("char x; int a;", "__attribute__((packed, aligned(2)))", "(6, 1)"),
+        ("char x; int a;", "__attribute__((__packed__, __aligned__(8)))", "(8, 1)"),
+        ("char x; int a __attribute__((aligned(2)));", "__attribute__((packed))", "(6, 2)"),
+        ("char x; int a;", "__attribute__((aligned))", "(16, 4)"),
+        ("char x; int a;", "__attribute__((aligned(sizeof(struct one)))) __attribute__((unused));", "(16, 4)"),
+        ("char x; enum tiny a; char b;", "", "(3, 1)"),
+        ("char x; enum { ONE = -1, LAST = 300 } __attribute__((packed)) a;", "", "(4, 2)"),
+        ("char x; enum huge a;", "", "(16, 8)"),
+        ("char x; unsigned short int a; int unsigned b; char unsigned c; long int unsigned d;", "", "(24, 2)"),
+        ("char x; signed a; short signed int b; signed char c; long long unsigned d;", "", "(24, 4)"),
+    ],
+)
+def test_types_are_laid_out_as_in_c(members: str, after: str, found: str) -> None:
+    """Attributes of members, with and without underscores, and names of integers in any order; as gcc has them."""
+    text = (
+        "#define PACKED __attribute__((packed))\nstruct one { long a; long b; }; "
+        "enum tiny { NONE, SOME } __attribute__((packed)); enum huge { MUCH = 0x100000000 };\n"
+        f"struct a {{ {members} }} {after}\nBEGIN {{ print((sizeof(struct a), offsetof(struct a, a))); }}"
+    )
+    assert printed(text) == f"{found}\n"
+
+
+def test_members_are_read_where_attributes_put_them() -> None:
+    """And an enum as the bytes that it has."""
+    text = """
+        enum tiny { NONE, SOME } __attribute__((packed));
+        struct a { char x; enum tiny e; char z PACKED; int y PACKED; };
+        BEGIN { $v = (uint64)0x040302030100; $p = (struct a *)&$v; print(($p->e, $p->z, $p->y & 0xffff)); }"""
+    assert printed(f"#define PACKED __attribute__((packed))\n{text}") == "(SOME, 3, 770)\n"
+
+
+def test_a_name_of_a_member_is_its_own() -> None:
+    """In a nested struct without a name, too."""
+    for members in ("int x; char x;", "int x; struct { long x; };"):
+        with pytest.raises(CompileError, match="there is a member x already"):
+            Script(f"struct a {{ {members} }}; BEGIN {{ print(sizeof(struct a)); }}").compile(FakeTarget())

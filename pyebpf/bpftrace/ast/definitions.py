@@ -45,6 +45,7 @@ class Member(Node):
     name: str
     type: Type | Struct | Enum
     bits: Expression | None = None
+    attributes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, guarded=False)

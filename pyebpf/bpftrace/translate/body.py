@@ -38,7 +38,7 @@ EXITED_MAP = ".exited"
 
 
 def exited(p: ProgramBuilder) -> ir.Value:
-    """The address of whether exit() was called."""
+    """The address of the status that exit() was called with, plus 1; 0 before that."""
     p.maps[EXITED_MAP] = MapSpec(EXITED_MAP, MapType.ARRAY, U32, U64, 1)
     return p.b.emit(Op.MAP_VALUE, symbol=EXITED_MAP)
 

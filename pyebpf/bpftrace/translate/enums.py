@@ -9,7 +9,7 @@ from pyebpf.bpftrace.c_numbers import c_number
 from pyebpf.bpftrace.translate.values import constant
 from pyebpf.dataclass import replace
 from pyebpf.target import KernelType
-from pyebpf.types import S32, S64, U32, U64
+from pyebpf.types import INTEGERS, S64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,6 +28,7 @@ class Enums:
         self._constants: dict[str, tuple[int, tuple[tuple[int, str], ...]]] = {}
         self._names: dict[str, tuple[tuple[int, str], ...]] = {}
         self._types: dict[str, KernelType] = {}
+        self._by_place: dict[int, KernelType] = {}
         for each in _enums(program.definitions):
             self._take(program.source, each)
 
@@ -44,10 +45,13 @@ class Enums:
             values[each.name] = self.values[each.name] = value
         names = tuple((value, name) for name, value in values.items())
         self._names[node.name] = names
+        packed = "packed" in node.attributes
         least, greatest = min(values.values(), default=0), max(values.values(), default=0)
         signed = least < 0
-        fits = S32.minimum <= least and greatest <= (S32 if signed else U32).maximum
-        self._types[node.name] = KernelType("enum", 4 if fits else 8, node.name, signed=signed)
+        held = [INTEGERS[f"{'s' if signed else 'u'}{bits}"] for bits in ((8, 16, 32, 64) if packed else (32, 64))]
+        size = next((each.size for each in held if each.minimum <= least and greatest <= each.maximum), 8)
+        made = self._types[node.name] = KernelType("enum", size, node.name, signed=signed)
+        self._by_place[node.start] = made
         self._constants |= {name: (value, names) for value, name in names}
 
     @property
@@ -65,6 +69,10 @@ class Enums:
     def type(self, name: str) -> KernelType | None:
         """An enum's type, as large as C makes it; None if the script does not define it."""
         return self._types.get(name)
+
+    def of_node(self, node: ast.Enum) -> KernelType:
+        """The type of an enum that is defined here."""
+        return self._by_place[node.start]
 
     def of(self, name: str) -> tuple[tuple[int, str], ...] | None:
         """An enum's constants; None if the script does not define it."""

@@ -191,9 +191,9 @@ def _exit(s: Scope, node: ast.Call) -> None:
     given = arguments(s, node, 0, 1)
     code = number(s, given[0]) if given else constant(s.p, 0)
     send(s, Action("exit", (code.type,)), (code,))
-    if not plain(s.point.provider) and s.point.provider != "iter":
-        s.exits = True
-        s.p.b.store(exited(s.p), 0, s.p.b.const(1), 8)
+    status = s.p.b.binary(Op.AND, code.value, s.p.b.const(0xFF))
+    s.p.b.store(exited(s.p), 0, s.p.b.binary(Op.ADD, status, s.p.b.const(1)), 8)
+    s.exits = not plain(s.point.provider) and s.point.provider != "iter"
     s.leave()
 
 

@@ -48,7 +48,7 @@ class Script:
         self.packets = Packets()
         self.functions = _functions(program)
         self.enums = Enums(program)
-        self.structs = Structs(program, self.enums.values)
+        self.structs = Structs(program, self.enums)
         #: The process that the script is about; None: all.
         self.pid: int | None = None
         #: The process that was started with the script; None: none was.

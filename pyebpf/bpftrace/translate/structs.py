@@ -14,10 +14,11 @@ from pyebpf.errors import CompileError, NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
     from pyebpf.bpftrace.source import Source
+    from pyebpf.bpftrace.translate.enums import Enums
     from pyebpf.target import Target
     from pyebpf.target.facts import TypeKind
     from pyebpf.types import CharFactory, IntType
@@ -52,6 +53,8 @@ class Member:
         return Member(self.offset + distance, self.type, self.bit, self.bits)
 
 
+#: The alignment of `__attribute__((aligned))`, on x86-64 and on arm64.
+_GREATEST_ALIGNMENT = 16
 #: Bytes of a struct or of an array at most: BTF and the compiler's numbers of 32 bits hold no more.
 _MAX_SIZE = (1 << 31) - 1
 
@@ -62,10 +65,9 @@ _LATER = -(1 << 31)
 class Structs:
     """A script's structs."""
 
-    def __init__(self, program: ast.Program, constants: Mapping[str, int]) -> None:
+    def __init__(self, program: ast.Program, enums: Enums) -> None:
         self._source: Source = program.source
-        #: Of the script's enums, by their names.
-        self._constants = constants
+        self._enums = enums
         self._nodes: dict[str, ast.Struct] = {}
         self._layouts: dict[str, Layout] = {}
         #: The members of those of probed files, by their ids.
@@ -136,12 +138,15 @@ class Structs:
         number = self.new_id()
         members: dict[str, Member] = {}
         position = size = 0  # in bits
-        alignment, packed = self._alignment(target, node), "packed" in node.attributes
+        alignment, all_packed = self._alignment(target, node), "packed" in node.attributes
         for each in node.members:
             type_, align = self._nested(target, each) or self._type(target, each.type)
+            packed, least = all_packed or "packed" in each.attributes, self._alignment(target, each)
             if packed:
                 align = 1
-            if not align:
+            if align or least > 1:
+                align = max(align, least)
+            else:
                 # A struct of the kernel's: BTF tells no alignment, and any fits a multiple of 8.
                 if position % 64:
                     raise self._source.error(
@@ -152,26 +157,34 @@ class Structs:
                 position = 0
             if each.bits is not None:
                 bits = self._number(target, each.bits, "the width of a bit-field")
+                if least > 1:
+                    position = -(-position // (8 * least)) * 8 * least
                 found, position = self._bit_field(each, bits, type_, position, packed=packed)
             else:
                 position = -(-position // (8 * align)) * 8 * align
                 found = Member(position // 8, type_)
                 position += 8 * type_.size
+            here = {}
             if each.name:
-                members[each.name] = found
+                here[each.name] = found
             elif each.bits is None:  # members of a nested struct without a name are those of the outer one
                 inner = self._layouts[type_.name].members
-                members |= {key: member.moved(found.offset) for key, member in inner.items()}
+                here = {key: member.moved(found.offset) for key, member in inner.items()}
+            for twice in here.keys() & members.keys():
+                raise self._source.error(f"there is a member {twice} already", each)
+            members |= here
             size = max(size, position)
             self._check_size(-(-size // 8), f"{node.keyword} {node.name}".strip(), each)
             alignment = max(alignment, align if each.name or each.bits is None else 1)
         made = KernelType(node.keyword, -(-size // (8 * alignment)) * alignment, name, id=number)
         return Layout(made, alignment, members)
 
-    def _alignment(self, target: Target, node: ast.Struct) -> int:
-        """The least alignment of a struct, by `__attribute__((aligned(n)))`."""
+    def _alignment(self, target: Target, node: ast.Struct | ast.Member) -> int:
+        """The least alignment of a struct or member, by `__attribute__((aligned(n)))`."""
         found = [1]
         for each in node.attributes:
+            if each == "aligned":
+                found.append(_GREATEST_ALIGNMENT)
             given = re.fullmatch(r"aligned\((.*)\)", each)
             if given is not None:
                 try:
@@ -182,7 +195,9 @@ class Structs:
 
     def _number(self, target: Target, node: ast.Expression, what: str) -> int:
         """A number that the layout depends on."""
-        return c_number(self._source, node, what, self._constants, lambda operand: self._type(target, operand)[0].size)
+        return c_number(
+            self._source, node, what, self._enums.values, lambda operand: self._type(target, operand)[0].size
+        )
 
     def _check_size(self, size: int, what: str, node: ast.Node) -> None:
         if size > _MAX_SIZE:
@@ -228,7 +243,9 @@ class Structs:
             self._check_size(element.size * length, "this array", node)
             return KernelType("array", element.size * length, element=element, length=length), align
         if isinstance(node, ast.Enum) or (isinstance(node, ast.TypeName) and node.keyword == "enum"):
-            return KernelType("enum", 4, node.name), 4
+            enum = self._enums.of_node(node) if isinstance(node, ast.Enum) else self._enums.type(node.name)
+            found = enum or KernelType("enum", 4, node.name)
+            return found, found.size
         if not isinstance(node, ast.TypeName):
             raise self._source.error("a member of this type is not supported yet", node)
         if not node.keyword and node.name in NUMBERS:

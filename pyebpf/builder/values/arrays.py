@@ -155,8 +155,8 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
 
 #: Bytes that are all loaded before they are compared: as many numbers as may have to be kept.
 _AT_ONCE = 128
-#: Numbers of larger ones that are compared by one test.
-_COMPARED_AT_ONCE = 8
+#: Numbers of two pieces of memory that are all loaded before they are compared, and those that one test compares.
+_PIECES, _COMPARED_AT_ONCE = 16, 8
 
 
 def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
@@ -177,13 +177,14 @@ def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
 
 def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
     """Whether two pieces of memory hold the same bytes."""
-    if size > _AT_ONCE:
-        return _equal_in_turn(p, left, right, size)
     address, offset = left.address(p)
     other, start = right.address(p)
     alignment = min(alignment_of(p, address), alignment_of(p, other)) if (start - offset) % 8 == 0 else 1
+    parts = list(pieces(offset, size, alignment))
+    if len(parts) > _PIECES:
+        return _equal_in_turn(p, left, right, size)
     tests: list[Test] = []
-    for at, width in pieces(offset, size, alignment):
+    for at, width in parts:
         first = p.b.load(address, at, width)
         second = p.b.load(other, at - offset + start, width)
         tests.append(Compare(Relation.EQ, first, second))
