@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.value_types import Names, Record, Tuple, ValueType
 
 
+#: Actions that read maps, and characters of them that are written at once.
+_READING, _PIECE = frozenset({"print_map", "print_entry"}), 1 << 20
 #: The number of the action, as it is in memory, of a record.
 _start = itemgetter(slice(8))
 
@@ -75,16 +77,30 @@ class Printer:
             yield form.together(records)
             return
         held: list[str] = []
+        length = 0
+        # What probes did was done before: a map that is read once has all of it, until something changes it here.
+        read: dict[bytes, str] = {}
         for is_formatted, group in groupby(records, lambda each: self._forms[each[:8]] is not None):
             if is_formatted:
                 held += self._in_order(list(group))
                 continue
             for record in group:
-                if text := "".join(held):  # commands and maps come after what was printed
-                    yield text
-                held = [self.text(*events.action(record))]
-                if self.status is not None and until_exit:
-                    return
+                if record not in read:
+                    action, values = events.action(record)
+                    if action.kind not in _READING:
+                        if text := "".join(held):  # commands come after what was printed
+                            yield text
+                        held, length = [self.text(action, values)], 0
+                        read.clear()
+                        if self.status is not None and until_exit:
+                            return
+                        continue
+                    read[record] = self.text(action, values)
+                held.append(read[record])
+                length += len(read[record])
+                if length > _PIECE:
+                    yield "".join(held)
+                    held, length = [], 0
         if text := "".join(held):
             yield text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from pyebpf.bpftrace.formats import parse_format
 from pyebpf.bpftrace.json_printer import JsonPrinter, message, plain, quoted
 from pyebpf.bpftrace.printer import Printer
 from pyebpf.bpftrace.record_formats import value_column
+from pyebpf.bpftrace.tables import Shown
 from pyebpf.bpftrace.value_types import (
     Address,
     Array,
@@ -123,10 +125,10 @@ def test_formats_at_once_have_the_text_of_one(parts, raws, apart, count):
     layout = layout_of(types, behind)
     action = Action("printf", tuple(types), format_, behind=behind, layout=layout)
     records = records_of(layout, raws, b"abc\0" * sum(behind)) * count
-    text, json = printers()
+    text, as_json = printers()
     each = [format_.apply(action.values(record), types, NAMES) for record in records]
     assert printed(text, action, records) == "".join(each)
-    assert printed(json, action, records) == "".join([message("printf", quoted(one)) for one in each])
+    assert printed(as_json, action, records) == "".join([message("printf", quoted(one)) for one in each])
 
 
 @settings(max_examples=150, deadline=None)
@@ -136,10 +138,12 @@ def test_values_at_once_have_the_text_of_one(type_, raws, count):
     layout = layout_of([type_], (False,))
     action = Action("print", (type_,), behind=(False,), layout=layout)
     records = records_of(layout, raws) * count
-    text, json = printers()
+    text, as_json = printers()
     values = [action.values(record)[0] for record in records]
     assert printed(text, action, records) == "".join([f"{type_.text(each, NAMES)}\n" for each in values])
-    assert printed(json, action, records) == "".join([message("value", plain(type_, each, NAMES)) for each in values])
+    assert printed(as_json, action, records) == "".join(
+        [message("value", plain(type_, each, NAMES)) for each in values]
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,3 +166,49 @@ def test_long_values_are_not_kept():
     for _ in range(3):
         column.text(bytes(4100))
     assert len(asked) == 3
+
+
+@pytest.mark.parametrize("kind", [Printer, JsonPrinter])
+def test_a_map_is_read_once_until_it_is_changed(kind):
+    """All events were before, so that it has all of them. It is read again behind what clears it, and commands."""
+    number = Number()
+    actions = [
+        Action("print_map", map="@x", numbers=(0, 0), layout=TupleType([U64])),
+        Action("clear", map="@x", layout=TupleType([U64])),
+        Action("print", (number,), behind=(False,), layout=layout_of([number], (False,))),
+        Action("print_entry", (number,), map="@x", behind=(False,), layout=layout_of([number], (False,))),
+    ]
+    entries, reads = {7: 70, 8: 80}, []
+
+    class Entries(Shown):
+        name, key_type, value_type = "@x", number, number
+
+        def _entries(self):
+            reads.append(len(entries))
+            return dict(entries)
+
+        def absent(self):
+            return 0
+
+        clear = staticmethod(entries.clear)
+
+    def record(action, value=0):
+        layout = actions[action].layout
+        return layout.encode((action, value)[: len(layout.fields)])
+
+    events = SimpleNamespace(
+        actions=actions,
+        of=lambda raw: actions[raw[0]],
+        action=lambda raw: (actions[raw[0]], actions[raw[0]].values(raw)),
+    )
+    printer = kind({"@x": Entries()}, NAMES, str, str, str)
+    before = [record(0), record(2, 5), record(0), record(3, 7), record(3, 8), record(3, 7)]
+    asked = [*before, record(1), record(0), record(3, 7)]
+    text = "".join(printer.texts(events, asked))
+    assert reads == [2, 2, 2, 0, 0]
+    if kind is Printer:
+        assert text == "@x[7]: 70\n@x[8]: 80\n5\n@x[7]: 70\n@x[8]: 80\n70\n80\n70\n0\n"
+    else:
+        assert [json.loads(line)["data"] for line in text.splitlines()] == [
+            {"@x": {"7": 70, "8": 80}}, 5, {"@x": {"7": 70, "8": 80}}, 70, 80, 70, 0,
+        ]  # fmt: skip
