@@ -109,7 +109,8 @@ class Conditionals:
         def defined(match: re.Match[str]) -> str:
             return str(int(self._is_defined(match[1] or match[2], node)))
 
-        text = re.sub(rf"\bdefined\s*(?:\(\s*({_NAME})\s*\)|({_NAME}))", defined, node.text, flags=re.ASCII)
+        text = re.sub(r"'([^'\\\n])'", lambda character: str(ord(character[1])), node.text, flags=re.ASCII)
+        text = re.sub(rf"\bdefined\s*(?:\(\s*({_NAME})\s*\)|({_NAME}))", defined, text, flags=re.ASCII)
         texts = tokenize(text, 0, len(text)).texts[:-1]
         count = len(texts)
         words = self._defines.put_into(Tokens(texts, [node.start] * count, [node.end] * count)).texts

@@ -26,6 +26,7 @@ from tests.support.scripts import printed
         ('#if 0\n/*\n#else\n*/\n// #else\nstruct a { char *s; }; "\\"\n#else\n#define A 5\n#endif', "5\n"),
         ("#if !defined(B) && (defined C || 010 == 8) \\\n && 1UL\n#define A 6\n#endif", "6\n"),
         ("#define ONE 1\n#define TWO (ONE + 1)\n#if TWO * 3 == 6\n#define A 7\n#endif", "7\n"),
+        ("#if 'a' == 97 && '\"' == 34\n#define A 9\n#endif", "9\n"),
         ("#if 0\nno C { at all\n#endif\n#define A 8", "8\n"),
         ("#if 1\nstruct a { int x; };\n#else\nstruct a { char x; };\n#endif\n#define A sizeof(struct a)", "4\n"),
     ],

@@ -56,6 +56,9 @@ def test_a_value_of_an_enum_is_known() -> None:
     """Numbers, and constants before it."""
     assert printed("enum { A = 5, B = A, C } BEGIN { print(C + 0); }") == "6\n"
     assert printed("enum { A = 1 << 4, B = A | 3 } BEGIN { print(B + 0); }") == "19\n"
+    assert printed("enum { A = sizeof(int) + 1, B = sizeof(char *) } BEGIN { print((A + 0, B + 0)); }") == "(5, 8)\n"
+    with pytest.raises(CompileError, match=r"here sizeof\(\) knows integers and pointers"):
+        Script("struct s { int x; }; enum { A = sizeof(struct s) } BEGIN { }").compile(FakeTarget())
     with pytest.raises(CompileError, match="is to be a number"):
         Script("enum { A = pid } BEGIN { }").compile(FakeTarget())
 

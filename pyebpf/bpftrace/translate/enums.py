@@ -12,7 +12,7 @@ from pyebpf.target import KernelType
 from pyebpf.types import INTEGERS, S64, U64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.bpftrace.translate.values import Integer
@@ -39,7 +39,7 @@ class Enums:
             if each.value is None:
                 value += 1
             else:
-                value = c_number(source, each.value, "the value of an enum's constant", self.values)
+                value = c_number(source, each.value, "the value of an enum's constant", self.values, self._size(source))
             if not S64.minimum <= value <= U64.maximum:
                 raise source.error(f"{each.name} is {value}, and 64 bits do not hold that: give it a value", each)
             values[each.name] = self.values[each.name] = value
@@ -53,6 +53,19 @@ class Enums:
         made = self._types[node.name] = KernelType("enum", size, node.name, signed=signed)
         self._by_place[node.start] = made
         self._constants |= {name: (value, names) for value, name in names}
+
+    def _size(self, source: Source) -> Callable[[ast.Type], int]:
+        """The size of a type that is known before structs are laid out."""
+        from pyebpf.bpftrace.translate.casts import NUMBERS
+
+        def size(operand: ast.Type) -> int:
+            if isinstance(operand, ast.PointerType):
+                return U64.size
+            if isinstance(operand, ast.TypeName) and not operand.keyword and operand.name in NUMBERS:
+                return NUMBERS[operand.name].size
+            raise source.error("here sizeof() knows integers and pointers: write the number", operand)
+
+        return size
 
     @property
     def names(self) -> Iterable[str]:

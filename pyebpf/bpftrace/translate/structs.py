@@ -208,8 +208,10 @@ class Structs:
     ) -> tuple[Member, int]:
         """A member of some bits, and the bit behind it: it lies within one unit of its type."""
         unit = 8 * type_.size
-        if packed or type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
-            raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number, in a struct not packed", node)
+        if packed:
+            raise self._source.error("a bit-field in a packed struct is not in the language: read whole numbers", node)
+        if type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
+            raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number", node)
         if not bits or position // unit != (position + bits - 1) // unit:
             position = -(-position // unit) * unit
         return Member(position // unit * type_.size, type_, position % unit, bits), position + bits
