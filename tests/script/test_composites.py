@@ -99,7 +99,7 @@ def test_variables_are_declared_with_types() -> None:
         (
             "BEGIN { $r = (a=1); $r = (b=1); }",
             "$r = (b=1)",
-            "this holds a record (.a = integer) elsewhere, and a record (.b = integer) here",
+            "$r holds a record (.a = integer) elsewhere, and a record (.b = integer) here",
         ),
         ("BEGIN { print((a=1) == (b=1)); }", "(a=1) == (b=1)", "these records have different fields"),
         ("BEGIN { $a = (int8[4])5; print($a[4]); }", "$a[4]", "index 4 lies outside the array of 4"),
@@ -113,7 +113,7 @@ def test_variables_are_declared_with_types() -> None:
         ("BEGIN { $a = (int8[4])5; print($a + 1); }", None, "this is an array, and a number is needed here"),
         ("BEGIN { let $a : uint8[0]; }", "0", "a length of 0: give 1 to 1024"),
         ("BEGIN { let $a : uint64[1000]; }", "uint64[1000]", "this array has 8000 bytes, and scripts keep at most 512"),
-        ('BEGIN { let $a : uint8 = "x"; }', None, "this holds an integer elsewhere, and a string here"),
+        ('BEGIN { let $a : uint8 = "x"; }', None, "$a holds an integer elsewhere, and a string here"),
         (
             'BEGIN { let $s : string[5]; $s = "abcd"; $s = "abcdef"; }',
             '$s = "abcdef"',

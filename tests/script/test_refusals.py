@@ -70,7 +70,7 @@ OPEN = "tracepoint:syscalls:sys_enter_openat"
         ("BEGIN { clear(@y); }", "@y", "@y is never assigned: nothing tells what it holds"),
         ("BEGIN { for ($kv : @y) { } }", "@y", "@y is never assigned: nothing tells what it holds"),
         ('import "mine"; BEGIN { exit(); }', 'import "mine"', "of imports only those of stdlib are supported"),
-        ('BEGIN { $x = 1; $x = "a"; }', '$x = "a"', "this holds an integer elsewhere, and a string here"),
+        ('BEGIN { $x = 1; $x = "a"; }', '$x = "a"', "$x holds an integer elsewhere, and a string here"),
         ('BEGIN { @x = 1; @x = "a"; }', "@x", "@x holds an integer elsewhere, and a string here"),
         ("BEGIN { @x = 1; @x = count(); }", "@x", "@x holds an integer elsewhere, and count() here"),
         ('BEGIN { @x[1] = 1; @x["a"] = 1; }', "@x", "the keys of @x are an integer elsewhere, and a string here"),

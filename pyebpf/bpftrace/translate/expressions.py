@@ -331,6 +331,7 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
     value = members.kept(s, value, node, large=True)
     if is_unknown(value):
         return
+    written = "" if name[0] in "?." else f"${name.partition('.')[0]}"  # others are not the script's
     declared = s.declared.get(name)
     if isinstance(declared, Number) and isinstance(value, Integer):
         value = casts.assigned(s, value, declared, node)
@@ -341,10 +342,10 @@ def assign_variable(s: Scope, name: str, value: Value, node: ast.Node) -> None:
         raise s.error(f"this is declared as {lengths}: declare it longer, or cut it by str(…, n)", node)
     if not s.variables.note(name, value.type):
         held = described(s.variables.types[name])
-        raise s.error(f"this holds {held} elsewhere, and {described(value.type)} here", node)
+        raise s.error(f"{written or 'this'} holds {held} elsewhere, and {described(value.type)} here", node)
     known = s.storage.type_of(name)
-    if name[0] not in "?.":  # those of the script
-        signs.check_kept(s, value, known, f"${name.partition('.')[0]}", node)
+    if written:
+        signs.check_kept(s, value, known, written, node)
     if known is not None and joined(known, value.type) == known:
         s.storage.write(name, value)
 

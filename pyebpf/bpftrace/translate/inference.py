@@ -286,5 +286,5 @@ def _together(one: ValueType, other: ValueType) -> ValueType | None:
 
 def _described(type_: ValueType) -> str:
     if isinstance(type_, Aggregate):
-        return f"{type_.kind}({', '.join(['…', *map(str, type_.arguments)]) if type_.arguments else ''})"
+        return f"{type_.kind}({', '.join(['…', *map(str, type_.arguments)]) if any(type_.arguments) else ''})"
     return described(type_)
