@@ -91,7 +91,7 @@ class MachineNames:
 
     def time(self, layout: str, nanoseconds: int, clock: str) -> str:
         began = self._tai_began if clock == "tai" else self._started
-        return time_text(layout, began + nanoseconds)
+        return time_text(layout, began + nanoseconds - (nanoseconds >> 63 << 64))  # a difference may be below 0
 
 
 def booted() -> int:

@@ -101,6 +101,12 @@ def test_times_know_their_clocks(before: str, time: str, tai: bool) -> None:
     assert (int(value(f'strftime("%s", {time})', before)) < 10**8) is tai
 
 
+def test_times_before_their_clock_began() -> None:
+    """A difference may be below 0, of unsigned numbers, too."""
+    seconds = [int(value(f'strftime("%s", {time})')) for time in ("(uint64)1 - 2000000001", "0", "-3000000000")]
+    assert seconds == [seconds[1] - 2, seconds[1], seconds[1] - 3]
+
+
 @pytest.mark.parametrize(
     ("before", "expression", "text"),
     [
