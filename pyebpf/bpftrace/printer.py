@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.value_types import Names, Record, Tuple, ValueType
 
 
+#: Records that are looked at together: what is printed first need not wait for all that came.
+_AT_ONCE = 1 << 14
 #: Actions that read maps, and characters of them that are written at once.
 _READING, _PIECE = frozenset({"print_map", "print_entry"}), 1 << 20
 #: The number of the action, as it is in memory, of a record.
@@ -66,8 +68,12 @@ class Printer:
 
     def texts(self, events: Events, records: Sequence[bytes], *, until_exit: bool = True) -> Iterator[str]:
         """Carry out what records ask for, by default until one asks for the end; the text of many of them at once."""
-        if not records:
-            return
+        for first in range(0, len(records), _AT_ONCE):
+            yield from self._texts(events, records[first : first + _AT_ONCE], until_exit=until_exit)
+            if self.status is not None and until_exit:
+                return
+
+    def _texts(self, events: Events, records: Sequence[bytes], *, until_exit: bool) -> Iterator[str]:
         # The records of a script of one action need not be looked at.
         starts = set(map(_start, records)) if len(events.actions) > 1 else {_start(records[0])}
         for start in starts - self._forms.keys():
