@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
+from pyebpf.bpftrace.conditionals import WORDS as CONDITIONALS
 from pyebpf.bpftrace.cursor import is_name
 from pyebpf.bpftrace.statements import Statements
 from pyebpf.errors import closest
@@ -16,21 +17,7 @@ if TYPE_CHECKING:
     from pyebpf.bpftrace.source import Source
 
 #: Words that lines of the preprocessor begin with. What some of them say is nothing to a script.
-_KNOWN = (
-    "include",
-    "define",
-    "undef",
-    "if",
-    "ifdef",
-    "ifndef",
-    "elif",
-    "else",
-    "endif",
-    "error",
-    "warning",
-    "pragma",
-    "line",
-)
+_KNOWN = (*sorted(CONDITIONALS), "include", "define", "undef", "error", "warning", "pragma", "line")
 # Few scripts have these, so that they are compiled where they are first used.
 _DIRECTIVE = r"#[ \t]*(\w*)[ \t]*(.*)"
 _DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -94,7 +93,7 @@ def find(name: str) -> AnyTool:
         from pyebpf.cli.peer_tools import answer_for
 
         unknown = f"there is no tool {name!r}{closest(name, [*names(), *others])}"
-        if re.search(r"[{:]", name):
+        if "{" in name or ":" in name:
             raise UsageError("pyebpf", f"a script stands behind -e: pyebpf -e '{name}'", "pyebpf --help")
         raise UsageError("pyebpf", answer_for(name) or unknown, "pyebpf list")
     tool: AnyTool = found.TOOL

@@ -62,6 +62,10 @@ _MAX_SIZE = (1 << 31) - 1
 _LATER = -(1 << 31)
 
 
+def _rounded_up(bits: int, unit: int) -> int:
+    return -(-bits // unit) * unit
+
+
 class Structs:
     """A script's structs."""
 
@@ -158,10 +162,10 @@ class Structs:
             if each.bits is not None:
                 bits = self._number(target, each.bits, "the width of a bit-field")
                 if least > 1:
-                    position = -(-position // (8 * least)) * 8 * least
+                    position = _rounded_up(position, 8 * least)
                 found, position = self._bit_field(each, bits, type_, position, packed=packed)
             else:
-                position = -(-position // (8 * align)) * 8 * align
+                position = _rounded_up(position, 8 * align)
                 found = Member(position // 8, type_)
                 position += 8 * type_.size
             here = {}
@@ -176,7 +180,7 @@ class Structs:
             size = max(size, position)
             self._check_size(-(-size // 8), f"{node.keyword} {node.name}".strip(), each)
             alignment = max(alignment, align if each.name or each.bits is None else 1)
-        made = KernelType(node.keyword, -(-size // (8 * alignment)) * alignment, name, id=number)
+        made = KernelType(node.keyword, _rounded_up(size, 8 * alignment) // 8, name, id=number)
         return Layout(made, alignment, members)
 
     def _alignment(self, target: Target, node: ast.Struct | ast.Member) -> int:
@@ -213,7 +217,7 @@ class Structs:
         if type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
             raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number", node)
         if not bits or position // unit != (position + bits - 1) // unit:
-            position = -(-position // unit) * unit
+            position = _rounded_up(position, unit)
         return Member(position // unit * type_.size, type_, position % unit, bits), position + bits
 
     def _nested(self, target: Target, member: ast.Member) -> tuple[KernelType, int] | None:
