@@ -83,12 +83,25 @@ def of(port, records):
     return [record for record in records if port in (record["local_port"], record["remote_port"])]
 
 
+def three_formats():
+    """Text, JSON and CSV of one workload of IPv4 and one of IPv6, and those: no event was dropped of any.
+
+    A packet that arrives while the program runs finds it running (05b24ff9b2cf "bpf: Prevent bpf program recursion for
+    raw tracepoint probes", Linux 6.1): where processors are emulated that happens now and then, and is told.
+    """
+    for _ in range(5):
+        with running("tcplife") as text, running("tcplife", "--json") as objects, running("tcplife", "--csv") as rows:
+            workloads = [Peers("127.0.0.1"), Peers("::1")]
+            for tool in (text, objects, rows):
+                tool.stop()
+        if not text.dropped + objects.dropped + rows.dropped:
+            return text, objects, rows, workloads
+    raise AssertionError((text.err, objects.err, rows.err))
+
+
 def test_23_sessions_in_every_format():
     """Exactly 23 client and 23 server records for IPv4 and for IPv6, as text, JSON and CSV."""
-    with running("tcplife") as text, running("tcplife", "--json") as objects, running("tcplife", "--csv") as rows:
-        workloads = [Peers("127.0.0.1"), Peers("::1")]
-        for tool in (text, objects, rows):
-            tool.stop()
+    text, objects, rows, workloads = three_formats()
     assert list(objects.objects()[0]) == list(rows.rows()[0]) == FIELDS
     heading, *lines = text.out.splitlines()
     assert heading.split() == COLUMNS
@@ -419,11 +432,6 @@ for _ in range({each}):
         # A packet that arrives while the program runs finds it running (since Linux 6.1): where processors are emulated
         # that happens, and is reported. A session whose beginning was missed may have the owner of an older socket.
         assert found.total() <= len(sessions)
-        assert (Counter(sessions) - found).total() <= dropped(tool)
-    if not dropped(servers) + dropped(ends):
+        assert (Counter(sessions) - found).total() <= tool.dropped
+    if not servers.dropped + ends.dropped:
         assert sorted(r["remote_port"] for r in servers.objects()) == sorted(r["local_port"] for r in ends.objects())
-
-
-def dropped(tool):
-    """How many events a tool says that it has dropped."""
-    return sum(map(int, re.findall(r"Dropped (\d+) events", tool.err)[-1:]))

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -91,6 +92,12 @@ class Running:
     def losses(self) -> list[dict[str, int]]:
         """What `--json` printed of events that were dropped: totals by reason, each time they grew."""
         return [line["dropped"] for line in self._lines() if "dropped" in line]
+
+    @property
+    def dropped(self) -> int:
+        """How many events it has said on standard error that it has dropped so far."""
+        totals = re.findall(r"^Dropped (\d+) events? so far", self.err, re.MULTILINE)
+        return int(totals[-1]) if totals else 0
 
     def _lines(self) -> list[dict[str, Any]]:
         def refuse(constant: str) -> None:
