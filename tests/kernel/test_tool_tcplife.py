@@ -89,7 +89,7 @@ def three_formats():
     A packet that arrives while the program runs finds it running (05b24ff9b2cf "bpf: Prevent bpf program recursion for
     raw tracepoint probes", Linux 6.1): where processors are emulated that happens now and then, and is told.
     """
-    for _ in range(5):
+    for _ in range(20):
         with running("tcplife") as text, running("tcplife", "--json") as objects, running("tcplife", "--csv") as rows:
             workloads = [Peers("127.0.0.1"), Peers("::1")]
             for tool in (text, objects, rows):
