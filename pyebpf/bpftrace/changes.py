@@ -97,7 +97,7 @@ def _check_structs(found: _Script, structs: Structs) -> None:
     if all(point.provider.lower() in _ELSEWHERE for point in points):
         return
     used = {each.name for each in ast.nodes(found.program.items) if isinstance(each, ast.FieldAccess)}
-    for node in found.program.definitions:
+    for node in ast.nodes(found.program.definitions):
         if not isinstance(node, ast.Struct) or not node.name:
             continue
         kernel = found.type_named(f"{node.keyword} {_PART.sub('', node.name)}")
@@ -150,7 +150,8 @@ def _check_members(found: _Script) -> None:
     }
     if any(isinstance(each, ast.Identifier) and each.name == "curtask" for each in ast.nodes(found.program.items)):
         named.add("struct task_struct")
-    own = {_PART.sub("", each.name) for each in found.program.definitions if isinstance(each, ast.Struct)}
+    definitions = ast.nodes(found.program.definitions)
+    own = {_PART.sub("", each.name) for each in definitions if isinstance(each, ast.Struct)}
     for struct, name in MEMBERS:
         if struct not in named or struct.partition(" ")[2] in own or found.target.has_field(struct, name):
             continue

@@ -193,7 +193,7 @@ class Definitions(Statements):
         of_type = self._member_type()
         attributes += self._attributes()
         if self.accept(";"):
-            if isinstance(of_type, ast.Type):
+            if not isinstance(of_type, ast.Struct | ast.Enum):
                 self.fail("a member has a name: `type name;`", self.index - 1)
             return [ast.Member(start, of_type.end, "", of_type, attributes=tuple(attributes))]
         found = [self._member(start, of_type, attributes)]
@@ -203,38 +203,33 @@ class Definitions(Statements):
             self.expect(";", "after a member")
         return found
 
-    def _member_type(self) -> ast.Type | ast.Struct | ast.Enum:
+    def _member_type(self) -> ast.Type:
         """Read the type of members, which may be defined right there."""
+        self.skip_qualifiers()
         if self.tokens[self.index] in ("struct", "union", "enum"):
             index = self.index + 1
             while self.tokens[index] and self.tokens[index] not in ("{", ";", "*", "[", ":", ",", "}"):
                 index += 1
             if self.tokens[index] == "{":
-                return self._body()
+                made = self._body()
+                self.skip_qualifiers()
+                return made
         return self.type_name()
 
-    def _member(self, start: int, of_type: ast.Type | ast.Struct | ast.Enum, attributes: Sequence[str]) -> ast.Member:
+    def _member(self, start: int, of_type: ast.Type, attributes: Sequence[str]) -> ast.Member:
         """Read one name, with its own stars, sizes and bits; `attributes` are those of its type."""
         own = [*attributes, *self._attributes()]
-        made = of_type
-        if isinstance(made, ast.Type):
-            made = self.pointers(made)
-            own += self._attributes()
-        elif self.tokens[self.index] == "*":
-            self.fail("a pointer to a struct that is defined within another is not in the language: define it before")
-        if self.tokens[self.index] == "(" and isinstance(made, ast.Type):
+        self.height = 0
+        made = self.pointers(of_type)
+        own += self._attributes()
+        if self.tokens[self.index] == "(":
             name, made = self._function_pointer(made)
             own += self._attributes()
             return ast.Member(start, self.ends[self.index - 1], name, made, attributes=tuple(own))
         name = ""
         if self.tokens[self.index] != ":":
             name = self.expect_name("the name of a member", "after its type")
-        if self.tokens[self.index] == "[":
-            if not isinstance(made, ast.Type):
-                self.fail(
-                    "an array of structs that are defined within another is not in the language: define it before"
-                )
-            made = self.arrays(made)
+        made = self.arrays(made)
         bits = self.expression() if self.accept(":") else None
         own += self._attributes()
         return ast.Member(start, self.ends[self.index - 1], name, made, bits, tuple(own))

@@ -76,7 +76,7 @@ class Types(Cursor):
 
     def type_name(self) -> ast.TypeName:
         """Read the name that a type begins with."""
-        self._skip_qualifiers()
+        self.skip_qualifiers()
         tokens, first = self.tokens, self.index
         word = tokens[first]
         self.height = 0
@@ -91,7 +91,7 @@ class Types(Cursor):
                     self.index += 1
                 name = _canonical(tokens[first : self.index])
         end = self.ends[self.index - 1]
-        self._skip_qualifiers()
+        self.skip_qualifiers()
         return ast.TypeName(self.starts[first], end, name, keyword)
 
     def pointers(self, target: ast.Type) -> ast.Type:
@@ -99,7 +99,7 @@ class Types(Cursor):
         while self.accept("*"):
             self.rise(self.height)
             target = ast.PointerType(target.start, self.ends[self.index - 1], target)
-            self._skip_qualifiers()
+            self.skip_qualifiers()
         return target
 
     def declarator(self, made: ast.Type) -> ast.Type:
@@ -125,7 +125,8 @@ class Types(Cursor):
             height = self.height
         return element
 
-    def _skip_qualifiers(self) -> None:
+    def skip_qualifiers(self) -> None:
+        """Step over `const`, `volatile` and others that change nothing here."""
         while self.tokens[self.index] in _QUALIFIERS:
             self.index += 1
 

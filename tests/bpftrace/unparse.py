@@ -25,6 +25,8 @@ def unparse(node: ast.Node) -> str:
             return _expression(node)
         case ast.Statement():
             return _statement(node)
+        case ast.Struct() | ast.Enum():
+            return _body(node) + ";"
         case ast.Type():
             return _type(node)
         case ast.Probe():
@@ -60,8 +62,6 @@ def _definition(node: ast.Node) -> str:
             return f"#define {node.name}{parameters} {node.text}".rstrip()
         case ast.Directive():
             return f"#{node.word} {node.text}".rstrip()
-        case ast.Struct() | ast.Enum():
-            return _body(node) + ";"
         case _:
             raise AssertionError(node)
 
@@ -83,9 +83,7 @@ def _attributes(node: ast.Struct | ast.Enum | ast.Member) -> str:
 
 def _member(node: ast.Member) -> str:
     rest = ("" if node.bits is None else f" : {unparse(node.bits)}") + _attributes(node)
-    if isinstance(node.type, ast.Type):
-        return _declared(node.type, node.name) + rest
-    return f"{_body(node.type)} {node.name}{rest}"
+    return _declared(node.type, node.name) + rest
 
 
 def _declared(type_: ast.Type, name: str) -> str:
@@ -120,6 +118,8 @@ def _type(node: ast.Type) -> str:
     match node:
         case ast.TypeName():
             return f"{node.keyword} {node.name}".strip()
+        case ast.Struct() | ast.Enum():
+            return _body(node)
         case ast.PointerType():
             return _type(node.target) + "*"
         case ast.ArrayType():

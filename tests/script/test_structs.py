@@ -166,6 +166,32 @@ def test_a_struct_has_an_alignment_of_its_own() -> None:
     ) == "(5, 1, 4, 2)\n"  # fmt: skip
 
 
+def test_a_type_is_defined_wherever_its_body_stands() -> None:
+    """Several members have it, pointers lead to it, and one with a name is known outside; alone it is no member."""
+    assert printed(
+        "struct a { struct { int x; char c; } one, two[2], *far; const union u { int x; long y; } const in; }; "
+        "struct b { struct c { int x; }; enum e { P, Q }; int y; struct c z; union u w; enum e v; }; "
+        "BEGIN { print((sizeof(struct a), offsetof(struct a, far), offsetof(struct a, in.y), sizeof(struct c))); "
+        "print((sizeof(struct b), offsetof(struct b, w), offsetof(struct b, v), Q)); }"
+    ) == "(40, 24, 32, 4)\n(24, 8, 16, Q)\n"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("definitions", "message"),
+    [
+        ("struct a { int x; }; struct a { int y; };", "there is a struct a already"),
+        ("struct a { union b { int x; } c; }; struct b { int y; };", "there is a union b already"),
+        ("enum a { A }; enum a { B };", "there is an enum a already"),
+        ("enum a { A }; struct s { enum { B, A } x; };", "there is a constant A already"),
+        ("struct a { struct { struct a x; } y; };", "struct a contains itself"),
+    ],
+)
+def test_a_name_is_defined_once(definitions: str, message: str) -> None:
+    """As in C, also where one stands within another."""
+    with pytest.raises(CompileError, match=message):
+        printed(f"{definitions} BEGIN {{ print(sizeof(struct a)); }}")
+
+
 def test_structs_lead_to_others_of_their_kind() -> None:
     """A list: each entry has the address of the next one, whose size is known."""
     second: list[int] = []

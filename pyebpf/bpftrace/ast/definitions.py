@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pyebpf.bpftrace.ast.base import Node
+from pyebpf.bpftrace.ast.base import Node, Type
 from pyebpf.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from pyebpf.bpftrace.ast.base import Expression, Type
+    from pyebpf.bpftrace.ast.base import Expression
 
 AggregateKeyword: TypeAlias = 'Literal["struct", "union"]'
 
@@ -40,17 +40,17 @@ class Directive(Node):
 
 @dataclass(frozen=True, slots=True, guarded=False)
 class Member(Node):
-    """A member of a struct or union. One that has no name is a nested struct, or unused bits."""
+    """A member of a struct or union. One that has no name is a type that is defined there, or unused bits."""
 
     name: str
-    type: Type | Struct | Enum
+    type: Type
     bits: Expression | None = None
     attributes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, guarded=False)
-class Struct(Node):
-    """A struct or a union with its members. A nested one may have no name."""
+class Struct(Type):
+    """A struct or a union with its members. One that is the type of a member may have no name."""
 
     keyword: AggregateKeyword
     name: str
@@ -67,7 +67,7 @@ class Enumerator(Node):
 
 
 @dataclass(frozen=True, slots=True, guarded=False)
-class Enum(Node):
+class Enum(Type):
     """An enum with its constants. It may have no name."""
 
     name: str

@@ -12,7 +12,7 @@ from pyebpf.target import KernelType
 from pyebpf.types import INTEGERS, S64, U64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from pyebpf.bpftrace.source import Source
     from pyebpf.bpftrace.translate.values import Integer
@@ -29,13 +29,19 @@ class Enums:
         self._names: dict[str, tuple[tuple[int, str], ...]] = {}
         self._types: dict[str, KernelType] = {}
         self._by_place: dict[int, KernelType] = {}
-        for each in _enums(program.definitions):
-            self._take(program.source, each)
+        # Of those within structs, too, the constants are known everywhere.
+        nodes = {each.start: each for each in ast.nodes(program.definitions) if isinstance(each, ast.Enum)}
+        for node in nodes.values():
+            self._take(program.source, node)
 
     def _take(self, source: Source, node: ast.Enum) -> None:
+        if node.name and node.name in self._types:
+            raise source.error(f"there is an enum {node.name} already", node)
         value = -1
         values: dict[str, int] = {}
         for each in node.enumerators:
+            if each.name in self.values:
+                raise source.error(f"there is a constant {each.name} already", each)
             if each.value is None:
                 value += 1
             else:
@@ -90,15 +96,6 @@ class Enums:
     def of(self, name: str) -> tuple[tuple[int, str], ...] | None:
         """An enum's constants; None if the script does not define it."""
         return self._names.get(name)
-
-
-def _enums(nodes: Iterable[object]) -> Iterator[ast.Enum]:
-    """Enums among definitions, and those within structs: their constants are known outside, too."""
-    for each in nodes:
-        if isinstance(each, ast.Enum):
-            yield each
-        elif isinstance(each, ast.Struct):
-            yield from _enums([member.type for member in each.members])
 
 
 def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:

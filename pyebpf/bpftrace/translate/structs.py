@@ -66,8 +66,20 @@ def _rounded_up(bits: int, unit: int) -> int:
     return -(-bits // unit) * unit
 
 
+def _name(node: ast.Struct) -> str:
+    """What a struct is found by."""
+    return node.name or f"({node.keyword} at {node.start})"
+
+
+def _only_defines(node: ast.Member) -> bool:
+    """Whether this is no member, but a type's definition: C has members of structs without names only."""
+    if node.name or node.bits is not None:
+        return False
+    return isinstance(node.type, ast.Enum) or (isinstance(node.type, ast.Struct) and bool(node.type.name))
+
+
 class Structs:
-    """A script's structs."""
+    """A script's structs, those among them that others define within themselves."""
 
     def __init__(self, program: ast.Program, enums: Enums) -> None:
         self._source: Source = program.source
@@ -78,9 +90,12 @@ class Structs:
         self._foreign: dict[int, Callable[[], dict[str, Member]]] = {}
         self._open: set[str] = set()
         self._count = 0
-        for each in program.definitions:
+        for each in ast.nodes(program.definitions):
             if isinstance(each, ast.Struct):
-                self._nodes[each.name] = each
+                # Of `struct { … } a, b;` the same stands in the tree twice.
+                first = self._nodes.setdefault(_name(each), each)
+                if first is not each:
+                    raise self._source.error(f"there is a {first.keyword} {first.name} already", each)
 
     def find(self, target: Target, name: str) -> Layout | None:
         """The layout of a struct; None for one that the script does not define. Raises CompileError."""
@@ -144,7 +159,9 @@ class Structs:
         position = size = 0  # in bits
         alignment, all_packed = self._alignment(target, node), "packed" in node.attributes
         for each in node.members:
-            type_, align = self._nested(target, each) or self._type(target, each.type)
+            if _only_defines(each):
+                continue
+            type_, align = self._type(target, each.type)
             packed, least = all_packed or "packed" in each.attributes, self._alignment(target, each)
             if packed:
                 align = 1
@@ -172,7 +189,7 @@ class Structs:
             if each.name:
                 here[each.name] = found
             elif each.bits is None:  # members of a nested struct without a name are those of the outer one
-                inner = self._layouts[type_.name].members
+                inner = self.members(type_)
                 here = {key: member.moved(found.offset) for key, member in inner.items()}
             for twice in here.keys() & members.keys():
                 raise self._source.error(f"there is a member {twice} already", each)
@@ -210,28 +227,17 @@ class Structs:
     def _bit_field(
         self, node: ast.Member, bits: int, type_: KernelType, position: int, *, packed: bool
     ) -> tuple[Member, int]:
-        """A member of some bits, and the bit behind it: it lies within one unit of its type."""
+        """A member of some bits, and the bit behind it: it lies within one unit of its type, unless it is packed."""
         unit = 8 * type_.size
-        if packed:
-            raise self._source.error("a bit-field in a packed struct is not in the language: read whole numbers", node)
         if type_.kind not in ("int", "enum") or not 0 <= bits <= unit or (bits == 0 and node.name):
             raise self._source.error(f"a bit-field has 1 to {unit} bits, as a number", node)
+        if packed and bits:
+            return Member(position // 8, type_, position % 8, bits), position + bits
         if not bits or position // unit != (position + bits - 1) // unit:
             position = _rounded_up(position, unit)
         return Member(position // unit * type_.size, type_, position % unit, bits), position + bits
 
-    def _nested(self, target: Target, member: ast.Member) -> tuple[KernelType, int] | None:
-        """The type of a member that is defined right there, and its alignment; None if it is not."""
-        node = member.type
-        if not isinstance(node, ast.Struct):
-            return None
-        name = node.name or f"({node.keyword} at {node.start})"
-        if name in self._nodes or name in self._layouts:
-            raise self._source.error(f"there is a {node.keyword} {name} already", member)
-        made = self._layouts[name] = self._laid_out(target, node, name)
-        return made.type, made.align
-
-    def _type(self, target: Target, node: ast.Type | ast.Struct | ast.Enum) -> tuple[KernelType, int]:
+    def _type(self, target: Target, node: ast.Type) -> tuple[KernelType, int]:
         """A member's type, and its alignment; 0 if that is not known."""
         from pyebpf.bpftrace.translate.casts import NUMBERS
 
@@ -252,6 +258,10 @@ class Structs:
             enum = self._enums.of_node(node) if isinstance(node, ast.Enum) else self._enums.type(node.name)
             found = enum or KernelType("enum", 4, node.name)
             return found, found.size
+        if isinstance(node, ast.Struct):
+            defined = self.find(target, _name(node))
+            assert defined is not None
+            return defined.type, defined.align
         if not isinstance(node, ast.TypeName):
             raise self._source.error("a member of this type is not supported yet", node)
         if not node.keyword and node.name in NUMBERS:
@@ -261,9 +271,10 @@ class Structs:
             return KernelType("int", 1, "_Bool"), 1
         if not node.keyword and node.name in _FLOATS:
             return KernelType("float", _FLOATS[node.name], node.name, signed=True), _FLOATS[node.name]
-        own = self.find(target, node.name) if node.keyword in ("struct", "union") else None
-        if own is not None:
-            return own.type, own.align
+        if node.keyword in ("struct", "union"):
+            own = self.find(target, node.name)
+            if own is not None:
+                return own.type, own.align
         try:
             found = target.type_named(f"{node.keyword} {node.name}".strip())
         except NotFound as error:
@@ -274,9 +285,12 @@ class Structs:
         """A pointer's target; one that nothing is known of is void."""
         if isinstance(node, ast.TypeName) and node.name == "void":
             return KernelType("void", 0, "void")
-        if isinstance(node, ast.TypeName) and node.keyword and node.name in self._nodes:
+        name = _name(node) if isinstance(node, ast.Struct) else ""
+        if isinstance(node, ast.TypeName) and node.keyword:
+            name = node.name
+        if name in self._nodes:
             # It may contain what is being laid out: its size is asked for where a pointer to it is used.
-            return KernelType(self._nodes[node.name].keyword, 0, node.name, id=_LATER)
+            return KernelType(self._nodes[name].keyword, 0, name, id=_LATER)
         try:
             return self._type(target, node)[0]
         except NotFound:
