@@ -67,7 +67,8 @@ def _end_at_once(arguments: Sequence[str]) -> None:
     import signal
 
     is_run = arguments[:1] in (["doctor"], ["exec"], ["run"], ["argdist"], ["trace"])
-    is_script = "".join(arguments[:1]).startswith("-") and not {"-e", "-"}.isdisjoint(arguments)
+    options = [each for each in arguments if each.startswith("-")]
+    is_script = options[:1] == list(arguments[:1]) and any(each == "-" or "e" in each for each in options)
     wanted = signal.default_int_handler if is_run or is_script else signal.SIG_DFL
     if signal.getsignal(signal.SIGINT) in {signal.default_int_handler, signal.SIG_DFL}:
         signal.signal(signal.SIGINT, wanted)
@@ -82,7 +83,7 @@ COMMANDS = {
     "doctor": ("doctor", "run_doctor"),
     "run": ("script", "run_script"),
     "-e": ("bpftrace", "run_text"),
-    **dict.fromkeys(("-l", "-lv", "--list"), ("bpftrace_list", "run_list")),
+    **dict.fromkeys(("-l", "--list"), ("bpftrace_list", "run_list")),
     "argdist": ("argdist", "run_argdist"),
     "trace": ("trace", "run_trace"),
     "asm": ("asm", "run_asm"),
@@ -98,6 +99,10 @@ def _dispatch(arguments: list[str]) -> int:
     from pyebpf.cli.report import UsageError
     from pyebpf.output.sink import Sink
 
+    if "".join(arguments[:1]).startswith("-"):
+        from pyebpf.cli.bpftrace_options import apart
+
+        arguments = apart(arguments)
     command, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if command in {"--version", "-V"}:
         from pyebpf import __version__
@@ -112,7 +117,7 @@ def _dispatch(arguments: list[str]) -> int:
     if command in COMMANDS:
         file, function = COMMANDS[command]
         run: Callable[[list[str]], int] = getattr(import_module(f"pyebpf.cli.{file}"), function)
-        return run(arguments if command == "-lv" else rest)
+        return run(rest)
     if not command:
         raise UsageError("pyebpf", "name a tool, or `list` to see them all")
     if command.startswith("-"):

@@ -314,7 +314,7 @@ def run_list(arguments: list[str]) -> int:
     """`pyebpf -l`."""
     verbose, pid, script = False, -1, None
     patterns: list[str] = []  # a script's arguments, if there is one
-    left = [part for each in arguments for part in (["-l", "-v"] if each == "-lv" else [each])]
+    left = list(arguments)
     while left:
         option = left.pop(0)
         if option in ("-h", "--help"):

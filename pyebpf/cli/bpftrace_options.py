@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyebpf.cli.report import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SEE = "pyebpf -e --help"
 
@@ -57,6 +60,12 @@ FLAGS = (
     Flag(("-h", "--help"), "", "help", "this help"),
 )
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
+#: Options of one letter: whether each has a value.
+_LETTERS = {name: bool(flag.value) for name, flag in _BY_NAME.items() if len(name) == 2} | {
+    "-e": True,
+    "-I": True,
+    "-l": False,
+}
 _BESIDE = '#include "FILE" finds files beside the script, and by their paths'
 _NO_LLVM = "there is no LLVM here: -d prints the bytecode"
 #: What bpftrace's -d takes.
@@ -112,6 +121,24 @@ options:
 def is_option(word: str) -> bool:
     """Whether a word is an option: `-` is standard input, and `-5` an argument."""
     return len(word) > 1 and word[0] == "-" and not word[1:].isdecimal()
+
+
+def apart(arguments: Sequence[str]) -> list[str]:
+    """The arguments with options of one letter apart, as getopt(3) takes them: `-qe PROGRAM`, `-p123`."""
+    found: list[str] = []
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        first = word[:2]
+        if word == "--":
+            return [*found, word, *left]
+        if len(word) > 2 and first in _LETTERS:
+            left.insert(0, word[2:] if _LETTERS[first] else f"-{word[2:]}")
+            word = first
+        found.append(word)
+        if _LETTERS.get(word) and left:
+            found.append(left.pop(0))
+    return found
 
 
 def check_known(option: str, program: str) -> None:

@@ -43,9 +43,11 @@ def run_script(arguments: list[str], run: Callable[[AnyTool, list[str]], int] | 
         raise UsageError("pyebpf run", "name a file")
     if any(each.endswith(".bt") for each in arguments):
         from pyebpf.cli import bpftrace
+        from pyebpf.cli.bpftrace_options import apart
 
-        if bpftrace.is_script(arguments):
-            return bpftrace.run_file(arguments)
+        words = apart(arguments)
+        if bpftrace.is_script(words):
+            return bpftrace.run_file(words)
     name = arguments[0]
     if name in {"-h", "--help"}:
         Sink.of(sys.stdout).write(HELP)

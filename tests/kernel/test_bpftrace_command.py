@@ -153,7 +153,8 @@ def test_json_says_how_many_probes_there_are() -> None:
         {"type": "attached_probes", "count": 2, "data": {"probes": 2}},
         {"type": "value", "data": 1},
     ]
-    assert pyebpf("-e", "BEGIN { print(1); }", "-f", "json", "-q").stdout == '{"type": "value", "data": 1}\n'
+    for options in (("-f", "json", "-q"), ("-qfjson",), ("-fjson", "-qBline")):
+        assert pyebpf("-e", "BEGIN { print(1); }", *options).stdout == '{"type": "value", "data": 1}\n'
 
 
 def test_a_script_of_begin_and_end_ends_by_itself() -> None:
