@@ -9,6 +9,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.conditionals import WORDS as CONDITIONALS
 from pyebpf.bpftrace.cursor import is_name
 from pyebpf.bpftrace.statements import Statements
+from pyebpf.bpftrace.types import KEYWORDS
 from pyebpf.errors import closest
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _DEFINE = r"([A-Za-z_]\w*)(?:\(([^()]*)\))?(?:\s+(.*))?"
 _INCLUDE = r'<([^<>]+)>\s*|"([^"]+)"\s*'
 _PIECE = r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*[\s\S]*?\*/|/\*|\\[\s\S]|\n'
 _SPACE = r"(?>\s+|/\*[\s\S]*?\*/)*+"
-_ATTRIBUTE, _ALIGNED = "__attribute__", "_Alignas"
+_ATTRIBUTES, _ALIGNED = ("__attribute__", "__attribute"), "_Alignas"
 
 
 def directive(source: Source, start: int) -> tuple[ast.Include | ast.Define | ast.Directive, int]:
@@ -76,7 +77,7 @@ def _line(source: Source, start: int) -> tuple[str, int]:
 
 def behind_attributes(text: str, position: int) -> int:
     """The place behind a struct's attributes and its semicolon, the brace being at `position`."""
-    beginning = re.compile(rf"{_SPACE}{_ATTRIBUTE}{_SPACE}(?=\()", re.ASCII)
+    beginning = re.compile(rf"{_SPACE}__attribute(?:__)?{_SPACE}(?=\()", re.ASCII)
     while (match := beginning.match(text, position)) is not None:
         depth = 0
         for parenthesis in re.compile("[()]").finditer(text, match.end()):
@@ -146,21 +147,25 @@ class Definitions(Statements):
         return ast.Struct(self.starts[first], self.ends[self.index - 1], kind, name, tuple(members), tuple(attributes))
 
     def _attributes(self) -> list[str]:
-        """Read `__attribute__((packed, aligned(8)))`, without the underscores that each may have, and `_Alignas(8)`."""
+        """Read `__attribute__((packed, aligned(8)))`, without the underscores that each may have, and `_Alignas(8)`.
+
+        `_Alignas(long)` is `alignas(long)`.
+        """
         found: list[str] = []
         while True:
             if self.accept(_ALIGNED):
                 self.expect("(", f"after `{_ALIGNED}`")
-                first = self.index
+                first, word = self.index, "alignas" if self.ends_type((")",)) else "aligned"
                 self._skip_parentheses(f"after `{_ALIGNED}(`")
-                found.append(f"aligned({_joined(self.tokens[first : self.index - 1])})")
-            elif self.accept(_ATTRIBUTE):
-                self.expect("(", f"after `{_ATTRIBUTE}`")
-                self.expect("(", f"after `{_ATTRIBUTE}(`")
+                found.append(f"{word}({_joined(self.tokens[first : self.index - 1])})")
+            elif (word := self.tokens[self.index]) in _ATTRIBUTES:
+                self.index += 1
+                self.expect("(", f"after `{word}`")
+                self.expect("(", f"after `{word}(`")
                 first = self.index
-                self._skip_parentheses(f"after `{_ATTRIBUTE}((`")
+                self._skip_parentheses(f"after `{word}((`")
                 found += _apart(self.tokens[first : self.index - 1])
-                self.expect(")", f"after `{_ATTRIBUTE}((…)`")
+                self.expect(")", f"after `{word}((…)`")
             else:
                 return found
 
@@ -206,11 +211,15 @@ class Definitions(Statements):
     def _member_type(self) -> ast.Type:
         """Read the type of members, which may be defined right there."""
         self.skip_qualifiers()
-        if self.tokens[self.index] in ("struct", "union", "enum"):
-            index = self.index + 1
-            while self.tokens[index] and self.tokens[index] not in ("{", ";", "*", "[", ":", ",", "}"):
-                index += 1
-            if self.tokens[index] == "{":
+        if self.tokens[self.index] in KEYWORDS:
+            first = self.index
+            self.index += 1
+            self._attributes()
+            self.index += is_name(self.tokens[self.index])
+            self._attributes()
+            is_defined = self.tokens[self.index] == "{"
+            self.index = first
+            if is_defined:
                 made = self._body()
                 self.skip_qualifiers()
                 return made

@@ -87,9 +87,9 @@ class Types(Cursor):
         else:
             name, keyword = self.expect_name("a type", "here"), ""
             if word in _WORDS:
-                while tokens[self.index] in _WORDS:
+                while tokens[self.index] in _WORDS or tokens[self.index] in _QUALIFIERS:
                     self.index += 1
-                name = _canonical(tokens[first : self.index])
+                name = _canonical([each for each in tokens[first : self.index] if each in _WORDS])
         end = self.ends[self.index - 1]
         self.skip_qualifiers()
         return ast.TypeName(self.starts[first], end, name, keyword)
@@ -142,7 +142,7 @@ class Types(Cursor):
             return False
         index += 1
         if word in _WORDS:
-            while tokens[index] in _WORDS:
+            while tokens[index] in _WORDS or tokens[index] in _QUALIFIERS:
                 index += 1
         while True:
             sign = tokens[index]

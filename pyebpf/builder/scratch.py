@@ -20,6 +20,7 @@ from pyebpf.builder.drop_counters import count_drop
 from pyebpf.builder.ssa.conditions import Compare
 from pyebpf.builder.ssa.function import FunctionBuilder, Join
 from pyebpf.compiler import ir
+from pyebpf.compiler.frame import place_slots
 from pyebpf.compiler.ir import Condition, Op, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.specs import MapSpec
@@ -28,7 +29,7 @@ from pyebpf.uapi.bpf import MapType, ProgramType
 from pyebpf.uapi.helper_ids import MAP_LOOKUP_ELEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.builder.ssa.conditions import Test
@@ -41,6 +42,8 @@ PREFIX = ".scratch"
 
 #: Memories of a processor for a program that tasks are preempted in: as many may stand in the middle of it.
 _MEMORIES = 8
+#: Bytes of slots that need not share any.
+_UNSHARED = 8 << 10
 #: Bytes of a per-CPU map's value: PCPU_MIN_UNIT_SIZE in include/linux/percpu.h.
 _MAX_SIZE = 32 << 10
 _TAKEN = "scratch memory taken by a run that this one interrupted"
@@ -60,16 +63,34 @@ class _Claim:
     map_name: str
     #: Bytes in use.
     size: int = _SLOTS
+    #: The program's maps, and how many memories a processor has, once the owner is built.
+    maps: dict[str, MapSpec] | None = None
+    memories: int = 1
 
-    def reserve(self, size: int) -> int:
-        """The offset of another `size` bytes."""
+    def reserve(self, size: int, slots: Iterable[ir.Slot]) -> int:
+        """The offset of another `size` bytes, for these slots."""
         offset = self.size
-        self.size += -(-size // U64.size) * U64.size
+        self.size += size
+        if self.size > _MAX_SIZE:
+            self.owner.fail(
+                f"the records of {self.owner.name} take more than the {_MAX_SIZE} bytes of a per-CPU map: "
+                "make them smaller",
+                max(slots, key=lambda slot: slot.size).where,
+            )
         return offset
+
+    def add_map(self) -> None:
+        """Add the map, whose size is known, to the program's, if its owner claims any memory."""
+        if self.maps is not None:
+            type_ = ArrayType(U64, self.size // U64.size)
+            self.maps[self.map_name] = MapSpec(self.map_name, MapType.PERCPU_ARRAY, U32, type_, self.memories)
 
 
 class ScratchFunctionBuilder(FunctionBuilder):
-    """A function whose large slots are in the memory of a claim, at `base`, an address, once it has one."""
+    """A function whose large slots are in the memory of a claim, at `base`, an address, once it has one.
+
+    Their offsets there are known when the function is finished: what is never needed at the same time shares its bytes.
+    """
 
     #: Bytes of a slot that is large.
     large: ClassVar[int] = _LARGE
@@ -80,7 +101,7 @@ class ScratchFunctionBuilder(FunctionBuilder):
         self.base: ir.Value | None = None
         #: Whether it has asked for a large slot.
         self.needs_base = False
-        self._offsets: dict[str, int] = {}
+        self._large: dict[str, ir.Slot] = {}
 
     def slot(self, size: int, align: int = 8, name: str = "", *, opaque: bool = False) -> ir.Slot:
         if size < self.large or opaque:
@@ -88,21 +109,63 @@ class ScratchFunctionBuilder(FunctionBuilder):
         self.needs_base = True
         if self.base is None or self.claim is None:
             return super().slot(size, align, name)
-        slot = ir.Slot(f"{name or 'slot'}.scratch{len(self._offsets)}", size, max(align, 1), self.where)
-        self._offsets[slot.name] = self.claim.reserve(size)
-        if self.claim.size > _MAX_SIZE:
-            self.fail(
-                f"the records of {self.claim.owner.name} take more than the {_MAX_SIZE} bytes of a per-CPU map: "
-                "make them smaller"
-            )
+        slot = ir.Slot(f"{name or 'slot'}.scratch{len(self._large)}", size, max(align, 1), self.where)
+        self._large[slot.name] = slot
         return slot
 
     def slot_address(self, slot: ir.Slot, offset: int = 0) -> ir.Value:
-        if self.base is None or slot.name not in self._offsets:
+        if self.base is None or slot.name not in self._large:
             return super().slot_address(slot, offset)
-        address = self.emit(Op.OFFSET, self.base, self.const(self._offsets[slot.name] + offset))
+        # A number that is known when the function is finished.
+        place = self._constants.value(Op.SLOT, ValueType.SCALAR, offset, slot.name, self.where)
+        address = self.emit(Op.OFFSET, self.base, place)
         self.assume_non_null(address)
         return address
+
+    def finish(self) -> ir.Function:
+        function = super().finish()
+        if self.claim is None:
+            return function
+        if self._large:
+            function = self._placed(function, self.claim)
+        if self is self.claim.owner:
+            self.claim.add_map()
+        return function
+
+    def _placed(self, function: ir.Function, claim: _Claim) -> ir.Function:
+        """The function with offsets for its large slots."""
+        from pyebpf.compiler.slots import share_slots
+
+        slots = tuple(self._large.values())
+        if sum(slot.size for slot in slots) <= _UNSHARED:
+            offsets, size = place_slots(slots)
+        else:
+            offsets, size = share_slots(_on_the_stack(function, slots))
+        end = claim.reserve(size, slots) + size
+        first, *others = function.blocks
+        constants = [
+            ir.Instruction(Op.CONST, each.result, imm=end + offsets[each.symbol] + each.imm, where=each.where)
+            if each.op is Op.SLOT and each.symbol in self._large
+            else each
+            for each in first.instructions
+        ]
+        return function.with_blocks([first.with_instructions(tuple(constants)), *others])
+
+
+def _on_the_stack(function: ir.Function, slots: tuple[ir.Slot, ...]) -> ir.Function:
+    """The function as if its large slots were on the stack, for an analysis of those."""
+    offsets = {
+        each.result.number: each
+        for each in function.blocks[0].instructions
+        if each.op is Op.SLOT and each.result is not None and each.result.type is ValueType.SCALAR
+    }
+
+    def address(each: ir.Instruction) -> ir.Instruction:
+        found = offsets.get(each.operands[1].number) if each.op is Op.OFFSET else None
+        return each if found is None else ir.Instruction(Op.SLOT, each.result, imm=found.imm, symbol=found.symbol)
+
+    blocks = [block.with_instructions(tuple(map(address, block.instructions))) for block in function.blocks]
+    return ir.Function(function.name, function.parameters, tuple(blocks), slots)
 
 
 class RoomyFunctionBuilder(ScratchFunctionBuilder):
@@ -203,9 +266,7 @@ class ScratchMemory:
         with b.region(lambda: b.store(base, _IS_TAKEN, b.const(0), U64.size)):
             yield
         self._note(b)
-        p.maps[claim.map_name] = MapSpec(
-            claim.map_name, MapType.PERCPU_ARRAY, U32, ArrayType(U64, claim.size // U64.size), self._memories
-        )
+        claim.maps, claim.memories = p.maps, self._memories
 
     @property
     def _memories(self) -> int:

@@ -116,7 +116,10 @@ def _pointed(function: ir.Function, bits: dict[str, int]) -> dict[int, int]:
         changed = False
         for block in function.blocks:
             pairs = [
-                (each.result, bits[each.symbol] if each.op is Op.SLOT else pointed.get(each.operands[0].number, 0))
+                (
+                    each.result,
+                    bits.get(each.symbol, 0) if each.op is Op.SLOT else pointed.get(each.operands[0].number, 0),
+                )
                 for each in block.instructions
                 if each.op is Op.SLOT or each.op in _SAME_ADDRESS
             ]

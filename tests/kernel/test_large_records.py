@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from pyebpf import BPF, CompileError, Struct, char, field, now, u8, u32, u64
+from pyebpf import BPF, CompileError, Struct, char, field, now, u8, u32, u64, unroll
 from tests.support.needs import needs
 
 SIZE = 17
@@ -208,6 +208,34 @@ def test_an_error_stands_at_the_statement():
         bpf.load()
     assert caught.value.location is not None
     assert "Huge(count=" in caught.value.location.text
+
+
+def test_records_that_are_not_needed_at_once_share_their_memory():
+    """Sixty of 800 bytes in turn, more than a per-CPU map holds; the first is needed to the end."""
+    bpf = BPF()
+    longs = bpf.hash(key=u32, value=Long, name="longs")
+
+    @bpf.raw_tracepoint("sys_enter")
+    def build() -> None:
+        first = Long(count=7)
+        for number in unroll(range(60)):
+            one = Long(count=number)
+            one.rest[number] = number + 1
+            longs[number] = one
+        last = Long(count=9)
+        last.rest[2] = first.count
+        longs[60] = last
+        longs[61] = first
+
+    with closing(bpf):
+        bpf.load()
+        run(bpf)
+        wanted = {n: Long(n, tuple((n + 1) * (n == at) for at in range(99))) for n in range(60)}
+        wanted[60] = Long(9, (0, 0, 7, *[0] * 96))
+        wanted[61] = Long(7, (0,) * 99)
+        assert dict(bpf["longs"].items()) == wanted
+        (memory,) = [found for name, found in bpf._loaded.maps.items() if name.startswith(".scratch")]
+        assert memory.value_type.size < 4000
 
 
 def test_what_fits_the_stack_stays_there():

@@ -128,6 +128,42 @@ def test_long_texts_are_compared_in_a_loop() -> None:
     assert "".join(Script(f"BEGIN {{ {compared} exit(); }}").output()).strip() == "5"
 
 
+@pytest.mark.parametrize(
+    ("body", "printed"),
+    [
+        ('unroll(40) { let $s : string = str_concat("a", "bc"); printf("%s,", $s); }', "abc," * 40),
+        (
+            """
+            let $s : string = "abc";
+            unroll(12) {
+                @m[$s, (pid > 0 ? $s : "x"), 5]++;
+                if (!has_key(@m, ($s, (pid > 0 ? $s : "x"), 6))) { @n++; }
+            }
+            print(@m["abc", "abc", 5] + @n);
+            """,
+            "24",
+        ),
+        (
+            """
+            let $s : string = "b";
+            unroll(9) {
+                if (((pid > 0) ? $s : "x") != $s) { @a++; }
+                if (("y" != (pid < 1 ? $s : "b"))) { @b++; }
+                if ("b" == (pid < 1 ? "" : $s)) { @c++; }
+                if ("b" == (pid < 1 ? $s : "b")) { @d++; }
+            }
+            print((@a, @b, @c, @d));
+            """,
+            "(0, 9, 9, 9)",
+        ),
+    ],
+)
+def test_texts_that_are_not_needed_at_once_share_memory(body: str, printed: str) -> None:
+    """Dozens of strings of 1024 bytes, of which a few are needed at any moment."""
+    script = Script(f"config = {{ print_maps_on_exit = false }} BEGIN {{ {body} }}")
+    assert "".join(script.output(duration=60)).strip() == printed
+
+
 def test_many_short_texts_wait_in_the_buffer() -> None:
     """Each takes the room that it needs, and not that of the longest: twenty times as many as of 1024 bytes."""
     needs("map:long_keys")

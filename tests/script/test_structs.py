@@ -177,6 +177,35 @@ def test_a_type_is_defined_wherever_its_body_stands() -> None:
 
 
 @pytest.mark.parametrize(
+    ("members", "size"),
+    [
+        ("union __attribute__((packed, aligned(2))) { char a; int c; }; char b;", 6),
+        ("struct __attribute__((aligned(2*4))) { char a; } m; char b;", 16),
+        ("struct __attribute__((packed, aligned(2))) bar { char a; int c; } m; char b;", 8),
+        ("enum __attribute__((packed, deprecated)) { A, B } e; char b;", 2),
+        ("int a[2] __attribute((aligned(16))); char b;", 16),
+        ("int a; _Alignas(long) char b;", 16),
+        ("struct in { long z[3]; } x; int a; _Alignas(struct in) char b;", 40),
+        ("unsigned const char a; char b;", 2),
+        ("long volatile int const unsigned a; char b;", 16),
+        ("struct nowhere *a[2], *b; union neither *c; int d;", 40),
+    ],
+)
+def test_attributes_and_qualifiers_stand_wherever_c_has_them(members: str, size: int) -> None:
+    """And pointers may lead to structs that nothing is known of. Sizes are those of gcc."""
+    text = (
+        f"struct s {{ {members} }}; BEGIN {{ print(sizeof(struct s)); $p = (long const int *)0; print(sizeof(*$p)); }}"
+    )
+    assert printed(text) == f"{size}\n8\n"
+
+
+def test_alignments_are_numbers_or_types() -> None:
+    """What is neither is told."""
+    with pytest.raises(CompileError, match=r"_Alignas\(nothing\) takes a number, or the name of a type"):
+        printed("struct s { _Alignas(nothing) char a; }; BEGIN { print(sizeof(struct s)); }")
+
+
+@pytest.mark.parametrize(
     ("definitions", "message"),
     [
         ("struct a { int x; }; struct a { int y; };", "there is a struct a already"),

@@ -212,6 +212,13 @@ class Structs:
                     found.append(self._number(target, parse_expression(given[1]), "an alignment"))
                 except CompileError:
                     raise self._source.error(f"{each} is not read: write a number, aligned(16)", node) from None
+            given = re.fullmatch(r"alignas\((.*)\)", each)
+            if given is not None:
+                match parse_expression(f"sizeof({given[1]})"):
+                    case ast.SizeOf(operand=ast.Type() as operand):
+                        found.append(self._type(target, operand)[1])
+                    case _:
+                        raise self._source.error(f"_Alignas({given[1]}) takes a number, or the name of a type", node)
         return max(found)
 
     def _number(self, target: Target, node: ast.Expression, what: str) -> int:
@@ -282,7 +289,7 @@ class Structs:
         return found, 0 if found.composite or found.kind == "array" else found.size
 
     def _pointed(self, target: Target, node: ast.Type) -> KernelType:
-        """A pointer's target; one that nothing is known of is void."""
+        """A pointer's target; a struct that nothing is known of is void, as C lets it be incomplete."""
         if isinstance(node, ast.TypeName) and node.name == "void":
             return KernelType("void", 0, "void")
         name = _name(node) if isinstance(node, ast.Struct) else ""
@@ -291,7 +298,9 @@ class Structs:
         if name in self._nodes:
             # It may contain what is being laid out: its size is asked for where a pointer to it is used.
             return KernelType(self._nodes[name].keyword, 0, name, id=_LATER)
-        try:
-            return self._type(target, node)[0]
-        except NotFound:
-            return KernelType("void", 0, "void")
+        if isinstance(node, ast.TypeName) and node.keyword in ("struct", "union"):
+            try:
+                return target.type_named(f"{node.keyword} {node.name}")
+            except NotFound:
+                return KernelType("void", 0, "void")
+        return self._type(target, node)[0]
