@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from pyebpf.compiler.ir import Condition as Relation
+from pyebpf.compiler.ir import Condition as Relation, Op, ValueType
 from pyebpf.dataclass import dataclass
 from pyebpf.errors import OnlyInProbe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyebpf.compiler.ir import Value
 
 #: The relation that holds exactly when the first does not. SET has none.
@@ -125,3 +127,24 @@ def negate(test: Test) -> Test:
             return condition
         case _:
             return Not(test)
+
+
+def as_one(test: Test, binary: Callable[[Op, Value, Value], Value], no_bits: Value) -> Test:
+    """The same test as one comparison, that of all bits, where it asks whether several scalars equal others."""
+    match test:
+        case All(parts) | Not(All(parts)) if len(parts) > 1 and all(map(_is_equality, parts)):
+            differing = no_bits
+            for each in parts:
+                assert isinstance(each, Compare)
+                differing = binary(Op.OR, differing, binary(Op.XOR, each.left, each.right))
+            return Compare(Relation.EQ if isinstance(test, All) else Relation.NE, differing, no_bits)
+        case _:
+            return test
+
+
+def _is_equality(test: Test) -> bool:
+    return (
+        isinstance(test, Compare)
+        and test.relation is Relation.EQ
+        and test.left.type is test.right.type is ValueType.SCALAR
+    )

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from pyebpf.builder.ssa.blocks import Edge, Join, Loop, OpenBlock, successors
-from pyebpf.builder.ssa.conditions import All, Always, Any, Compare, Not, negate
+from pyebpf.builder.ssa.conditions import All, Always, Any, Compare, Not, as_one, negate
 from pyebpf.builder.ssa.constants import Constants
 from pyebpf.builder.ssa.environment import S64_MAX, S64_MIN, Environment, Interval, Variable, invalidated, learn, merge
 from pyebpf.compiler import ir
@@ -420,7 +420,7 @@ class FunctionBuilder:
 
     def truth_value(self, test: Test) -> ir.Value:
         """Turn a test into 1 or 0."""
-        match test:
+        match as_one(test, self.binary, self.const(0)):
             case Always(holds):
                 return self.const(int(holds))
             case Compare(relation, left, right):

@@ -9,7 +9,7 @@ fold_memory   offsets and extensions folded into loads and stores
 legalize      ops that the target lacks written with those it has
 thread_known  tests whose outcome every path to them decides, skipped
 merge_equal   common subexpressions computed once
-store_truths  comparisons that are only stored computed without a jump
+compute_truths  comparisons that nothing tests, computed without a jump
 store_early   stores into the stack moved up to where their value is known
 drop_dead     what nobody needs dropped
 """
@@ -26,7 +26,7 @@ from pyebpf.compiler.passes.legalize import legalize
 from pyebpf.compiler.passes.memory import fold_memory
 from pyebpf.compiler.passes.stores import store_early
 from pyebpf.compiler.passes.threading import thread_known
-from pyebpf.compiler.passes.truths import store_truths
+from pyebpf.compiler.passes.truths import compute_truths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ PASSES: tuple[tuple[str, Run], ...] = (
     _any_target("tidy_flow", tidy_flow),
     _any_target("merge_equal", merge_equal),
     _any_target("thread_known", thread_known),
-    _any_target("store_truths", store_truths),
+    _any_target("compute_truths", compute_truths),
     _any_target("store_early", store_early),
     _any_target("simplify", simplify),
     _any_target("drop_dead", drop_dead),
