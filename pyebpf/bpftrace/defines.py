@@ -38,6 +38,10 @@ class Defines:
     def __contains__(self, name: str) -> bool:
         return name in self._known
 
+    def is_attribute(self, name: str) -> bool:
+        """Whether a name stands for attributes of a struct."""
+        return name in self._known and self._known[name].text.startswith("__attribute")
+
     def put_into(self, given: Tokens) -> Tokens:
         """The tokens of a definition with texts in place of names; each of a text has the place of the name."""
         if not self._known:

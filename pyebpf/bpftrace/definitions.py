@@ -15,6 +15,7 @@ from pyebpf.errors import closest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyebpf.bpftrace.defines import Defines
     from pyebpf.bpftrace.source import Source
 
 #: Words that lines of the preprocessor begin with. What some of them say is nothing to a script.
@@ -75,10 +76,15 @@ def _line(source: Source, start: int) -> tuple[str, int]:
     return " ".join([*pieces, rest]).rstrip(), len(text)
 
 
-def behind_attributes(text: str, position: int) -> int:
+def behind_attributes(text: str, position: int, defines: Defines) -> int:
     """The place behind a struct's attributes and its semicolon, the brace being at `position`."""
-    beginning = re.compile(rf"{_SPACE}__attribute(?:__)?{_SPACE}(?=\()", re.ASCII)
+    beginning = re.compile(rf"{_SPACE}(?:__attribute(?:__)?{_SPACE}(?=\()|(?P<name>[A-Za-z_]\w*))", re.ASCII)
     while (match := beginning.match(text, position)) is not None:
+        if match["name"]:
+            if not defines.is_attribute(match["name"]):
+                break
+            position = match.end()
+            continue
         depth = 0
         for parenthesis in re.compile("[()]").finditer(text, match.end()):
             depth += 1 if parenthesis[0] == "(" else -1
@@ -185,6 +191,7 @@ class Definitions(Statements):
         while not self.accept("}"):
             start = self.starts[self.index]
             name = self.expect_name("the name of a constant", "in an enum")
+            self._attributes()
             value = self.expression() if self.accept("=") else None
             found.append(ast.Enumerator(start, self.ends[self.index - 1], name, value))
             if not self.accept(",") and self.tokens[self.index] != "}":
@@ -232,7 +239,7 @@ class Definitions(Statements):
         made = self.pointers(of_type)
         own += self._attributes()
         if self.tokens[self.index] == "(":
-            name, made = self._function_pointer(made)
+            name, made = self._pointer_in_parentheses(made)
             own += self._attributes()
             return ast.Member(start, self.ends[self.index - 1], name, made, attributes=tuple(own))
         name = ""
@@ -243,16 +250,21 @@ class Definitions(Statements):
         own += self._attributes()
         return ast.Member(start, self.ends[self.index - 1], name, made, bits, tuple(own))
 
-    def _function_pointer(self, result: ast.Type) -> tuple[str, ast.Type]:
-        """Read `(*name)(parameters)`: all functions are the same to a script."""
+    def _pointer_in_parentheses(self, result: ast.Type) -> tuple[str, ast.Type]:
+        """Read `(*name)[size]`, or `(*name)(parameters)`: all functions are the same to a script."""
         self.index += 1
-        self.expect("*", "in the type of a pointer to a function")
+        self.expect("*", "in the type of a pointer to a function or an array")
         name = self.expect_name("the name of a member", "after `*`")
-        made: ast.Type = ast.PointerType(
-            result.start, self.ends[self.index - 1], ast.FunctionType(result.start, result.end, result)
-        )
-        made = self.arrays(made)
-        self.expect(")", "after the name of a pointer to a function")
-        self.expect("(", "before the parameters of a function")
-        self._skip_parentheses("after the parameters of a function")
+        inner, end = self.index, self.ends[self.index - 1]
+        self.arrays(result)
+        self.expect(")", "after the name of a pointer to a function or an array")
+        if self.tokens[self.index] == "[":
+            target = self.arrays(result)
+        else:
+            target = ast.FunctionType(result.start, result.end, result)
+            self.expect("(", "before the parameters of a function")
+            self._skip_parentheses("after the parameters of a function")
+        behind, self.index = self.index, inner
+        made = self.arrays(ast.PointerType(result.start, end, target))
+        self.index = behind
         return name, made

@@ -92,7 +92,8 @@ class Events(ByteRing):
             p.store_value(room, 0, layout, operands)
             b.call(RINGBUF_SUBMIT, room, b.const(0))
         with b.else_():
-            count_drop(p, NO_ROOM, EVENTS_MAP)
+            if action.kind != "exit":  # its status stands in a map, too, so that nothing is lost
+                count_drop(p, NO_ROOM, EVENTS_MAP)
 
     def _send_with_texts(
         self, p: ProgramBuilder, layout: TupleType, operands: tuple[object, ...], texts: Sequence[Value]

@@ -149,7 +149,7 @@ class _Parser(Definitions):
 
     def _read_definition(self) -> None:
         self._no_items("a definition of C's")
-        end = behind_attributes(self.source.text, end_of_block(self.source, self._position))
+        end = behind_attributes(self.source.text, end_of_block(self.source, self._position), self._defines)
         self.load(self._position, end)
         given = Tokens(self.tokens, self.starts, self.ends)
         self.tokens, self.starts, self.ends = self._defines.put_into(given)

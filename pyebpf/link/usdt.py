@@ -83,7 +83,10 @@ def find_probes(elf: ElfSymbols, target: Usdt) -> tuple[UsdtProbe, ...]:
         return tuple(found.values())
     where = "" if "/" in target.binary else f" ({elf.path})"
     if not every:
-        raise NotFound(f"{target.binary}{where} has no USDT probes: it was built without them (no .note.stapsdt)")
+        raise NotFound(
+            f"{target.binary}{where} has no USDT probes: it was built without them (no .note.stapsdt); "
+            "a function takes a uprobe"
+        )
     names = {f"{probe.provider}:{probe.name}" for probe in every}
     if target.target in names:
         raise NotFound(f"the USDT probe {target.target} of {target.binary} has no code")

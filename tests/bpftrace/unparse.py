@@ -89,23 +89,14 @@ def _member(node: ast.Member) -> str:
 def _declared(type_: ast.Type, name: str) -> str:
     """A member's type around its name, as C has it."""
     match type_:
-        case ast.PointerType(target=ast.FunctionType(result=result)):
-            return _declared(result, f"(*{name})()")
+        case ast.PointerType(target=ast.FunctionType() | ast.ArrayType() as target):
+            return _declared(target, f"(*{name})")
         case ast.PointerType():
             return _declared(type_.target, f"*{name}")
+        case ast.FunctionType():
+            return _declared(type_.result, f"{name}()")
         case ast.ArrayType():
-            pointers = ""
-            element = type_.element
-            sizes = _size(type_)
-            while isinstance(element, ast.ArrayType):
-                sizes += _size(element)
-                element = element.element
-            if isinstance(element, ast.PointerType) and isinstance(element.target, ast.FunctionType):
-                return _declared(element.target.result, f"(*{name}{sizes})()")
-            while isinstance(element, ast.PointerType):
-                pointers += "*"
-                element = element.target
-            return f"{_type(element)} {pointers}{name}{sizes}"
+            return _declared(type_.element, f"{name}{_size(type_)}")
         case _:
             return f"{_type(type_)} {name}"
 

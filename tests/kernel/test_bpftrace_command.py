@@ -286,6 +286,10 @@ def test_exit_ends_a_script_whose_buffer_is_full(begins: str) -> None:
     done = pyebpf("-e", begins.replace("FILL", fill))
     assert done.returncode == 7, done.stderr
     assert "ring buffer full" in done.stderr
+    if begins.startswith("BEGIN"):  # where exit() itself had no room, nothing is lost
+        told = re.search(r"dropped: (\d+) ", done.stderr)
+        assert told is not None
+        assert done.stdout.count("\n(, ") + done.stdout.startswith("(, ") + int(told[1]) == 4000
 
 
 def test_a_process_that_is_not_there_is_refused() -> None:

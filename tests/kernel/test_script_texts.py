@@ -164,6 +164,20 @@ def test_texts_that_are_not_needed_at_once_share_memory(body: str, printed: str)
     assert "".join(script.output(duration=60)).strip() == printed
 
 
+@pytest.mark.parametrize("size", [16, 17, 24, 49, 64, 65, 100, 127, 128, 200, 1023])
+def test_many_comparisons_stand_beside_each_other(size: int) -> None:
+    """Of texts of any length, in one list: each needs a register until all are there, not one for each of its parts."""
+    one, other = "a" * (size - 1) + "x", "a" * (size - 1) + "y"
+    compared = f'$a == $b, $a == $c, $a != $b, @m == $a, $a == "{other}", $a == "{one}", $b == $a, $b != @m'
+    script = Script(
+        "config = { print_maps_on_exit = false } "
+        f'BEGIN {{ $a = "{one}"; $b = "{other}"; $c = "{one}"; @m = "{one}"; print(({compared})); @[{compared}] = 1; '
+        f'print(@); printf("%d%d%d%d%d%d%d%d", {compared}); }}'
+    )
+    values = "false, true, true, true, false, true, false, true"
+    assert "".join(script.output(duration=60)) == f"({values})\n@[{values}]: 1\n01110101\n\n"
+
+
 def test_many_short_texts_wait_in_the_buffer() -> None:
     """Each takes the room that it needs, and not that of the longest: twenty times as many as of 1024 bytes."""
     needs("map:long_keys")

@@ -122,7 +122,9 @@ def test_what_is_not_there_or_too_much():
     assert refusal(f"u:{path}:traced:twic").startswith(
         f"{path} has no USDT probe traced:twic (did you mean traced:twice"
     )
-    assert refusal("u:/bin/true:x") == "/bin/true has no USDT probes: it was built without them (no .note.stapsdt)"
+    assert refusal("u:/bin/true:x") == (
+        "/bin/true has no USDT probes: it was built without them (no .note.stapsdt); a function takes a uprobe"
+    )
 
 
 @pytest.mark.parametrize("pattern", ["", "t:syscalls", "u:c", "p:c", "x:y:z", "c:", ":f", "p:c:", "t::x"])

@@ -250,11 +250,12 @@ def test_what_is_not_there():
 
     assert refusal(path, "traced:twic").startswith(f"{path} has no USDT probe traced:twic (did you mean traced:twice")
     assert refusal("/usr/bin/true", "a:b") == (
-        "/usr/bin/true has no USDT probes: it was built without them (no .note.stapsdt)"
+        "/usr/bin/true has no USDT probes: it was built without them (no .note.stapsdt); a function takes a uprobe"
     )
     # A name was looked for in directories: which file was found is told.
     assert refusal("true", "a:b") == (
-        f"true ({shutil.which('true')}) has no USDT probes: it was built without them (no .note.stapsdt)"
+        f"true ({shutil.which('true')}) has no USDT probes: it was built without them (no .note.stapsdt); "
+        "a function takes a uprobe"
     )
     assert refusal("/no/such/file", "a:b") == "there is no file /no/such/file"
     assert refusal(path, "traced:twice", three) == (

@@ -96,6 +96,16 @@ def test_names_of_structs_attributes_and_constants_of_enums() -> None:
     assert printed(script.replace(", N }", " }")) == "(5, 16)\n(36, -10, 5, 4)\n"
 
 
+def test_attributes_behind_a_struct_have_names() -> None:
+    """With or without a semicolon; another name there begins the next part of the script."""
+    script = (
+        "#define PACKED __attribute__((packed))\n#define WIDE __attribute__((aligned(16)))\n#define start BEGIN\n"
+        "struct a { char a; int b; } PACKED;\nenum e { X = 1 } PACKED\nstruct b { char a; int b; } PACKED /* */ WIDE\n"
+        "struct c { char a; }\nBEGIN { print((sizeof(struct a), sizeof(enum e), sizeof(struct b), sizeof(struct c))); }"
+    )
+    assert printed(script) == "(5, 1, 16, 1)\n"
+
+
 @pytest.mark.parametrize(
     ("text", "marked", "message"),
     [

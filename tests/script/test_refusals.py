@@ -237,6 +237,11 @@ def _escaped(message: str) -> str:
             None,
             "are known at tracepoint:syscalls:sys_enter_openat: keep filename in a map there",
         ),
+        (
+            "tracepoint:syscalls:sys_exit_openat { print(args.rets); }",
+            None,
+            "tracepoint sys_exit_openat has no field 'rets'",
+        ),
         ("#define US(x) ((x) / 1000)\nBEGIN { print(US(5000)); }", "US(5000)", "write macro US(x) { … } for it"),
         ('BEGIN { printf("%\'d", 5); }', '"%\'d"', "%' is not supported: no separators are put between thousands"),
         (

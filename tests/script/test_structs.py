@@ -188,6 +188,8 @@ def test_a_type_is_defined_wherever_its_body_stands() -> None:
         ("struct in { long z[3]; } x; int a; _Alignas(struct in) char b;", 40),
         ("unsigned const char a; char b;", 2),
         ("long volatile int const unsigned a; char b;", 16),
+        ("char (*a)[4], (*b)[2][2]; int (*c[2])(int); int d;", 40),
+        ("enum { A __attribute__((deprecated)) = 300, B } a; char b;", 8),
         ("struct nowhere *a[2], *b; union neither *c; int d;", 40),
     ],
 )

@@ -276,7 +276,10 @@ def _check_side(s: Scope, attach: Tracepoint, name: str, node: ast.Node) -> None
         other = place + attach.name.replace(begin, end, 1)
         raise s.error(f"the result of a system call is known when it returns: ret is at {other}", node)
     if name != "ret" and attach.name.startswith(end) and not name.startswith("__"):
-        other = place + attach.name.replace(end, begin, 1)
+        call = attach.name.replace(end, begin, 1)
+        if name not in {each.name for each in s.p.target.tracepoint_format(attach.category, call).fields}:
+            return
+        other = place + call
         raise s.error(f"the arguments of a system call are known at {other}: keep {name} in a map there", node)
 
 

@@ -67,7 +67,7 @@ def _rounded_up(bits: int, unit: int) -> int:
 
 
 def _name(node: ast.Struct) -> str:
-    """What a struct is found by."""
+    """The name that a struct is found by."""
     return node.name or f"({node.keyword} at {node.start})"
 
 

@@ -17,6 +17,8 @@ from pyebpf.dataclass import replace
 from pyebpf.types import ArrayType, BytesType, StructType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyebpf.builder.program import ProgramBuilder
     from pyebpf.compiler import ir
     from pyebpf.types import Type
@@ -153,26 +155,21 @@ def element_lvalue(p: ProgramBuilder, owner: Entity, lvalue: Lvalue, size: int, 
     )
 
 
-#: Bytes that are all loaded before they are compared: as many numbers as may have to be kept.
-_AT_ONCE = 128
-#: Numbers of two pieces of memory that are all loaded before they are compared, and those that one test compares.
+#: Numbers that are compared one by one; more are one number, of all bits that differ, which is all that has to be kept.
+_ONE_BY_ONE = 2
+#: Numbers of two pieces of memory that are compared without a loop, and those that one test of a loop compares.
 _PIECES, _COMPARED_AT_ONCE = 16, 8
 
 
 def equal_bytes(p: ProgramBuilder, lvalue: Lvalue, data: bytes) -> Test:
     """Whether memory holds these bytes."""
     address, offset = lvalue.address(p)
-    tests: list[Test] = []
-    differs: ir.Value | None = None
-    for at, width in pieces(offset, len(data), alignment_of(p, address)):
-        chunk = data[at - offset : at - offset + width]
-        value, number = p.b.load(address, at, width), p.b.const(int.from_bytes(chunk, "little"))
-        if len(data) <= _AT_ONCE:
-            tests.append(Compare(Relation.EQ, value, number))
-            continue
-        here = p.b.binary(Op.XOR, value, number)
-        differs = here if differs is None else p.b.binary(Op.OR, differs, here)
-    return All(tuple(tests)) if differs is None else Compare(Relation.EQ, differs, p.b.const(0))
+
+    def chunk(at: int, width: int) -> ir.Value:
+        return p.b.const(int.from_bytes(data[at - offset : at - offset + width], "little"))
+
+    parts = list(pieces(offset, len(data), alignment_of(p, address)))
+    return _all_equal(p, len(parts), ((p.b.load(address, at, width), chunk(at, width)) for at, width in parts))
 
 
 def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
@@ -183,12 +180,21 @@ def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> 
     parts = list(pieces(offset, size, alignment))
     if len(parts) > _PIECES:
         return _equal_in_turn(p, left, right, size)
+    loaded = ((p.b.load(address, at, width), p.b.load(other, at - offset + start, width)) for at, width in parts)
+    return _all_equal(p, len(parts), loaded)
+
+
+def _all_equal(p: ProgramBuilder, count: int, pairs: Iterable[tuple[ir.Value, ir.Value]]) -> Test:
+    """Whether the numbers of each of so many pairs are equal."""
     tests: list[Test] = []
-    for at, width in parts:
-        first = p.b.load(address, at, width)
-        second = p.b.load(other, at - offset + start, width)
-        tests.append(Compare(Relation.EQ, first, second))
-    return All(tuple(tests))
+    differing: ir.Value | None = None
+    for one, other in pairs:
+        if count <= _ONE_BY_ONE:
+            tests.append(Compare(Relation.EQ, one, other))
+            continue
+        here = p.b.binary(Op.XOR, one, other)
+        differing = here if differing is None else p.b.binary(Op.OR, differing, here)
+    return All(tuple(tests)) if differing is None else Compare(Relation.EQ, differing, p.b.const(0))
 
 
 def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
