@@ -72,7 +72,7 @@ def _name(node: ast.Struct) -> str:
 
 
 def _only_defines(node: ast.Member) -> bool:
-    """Whether this is no member, but a type's definition: C has members of structs without names only."""
+    """Whether this defines a type and is no member: alone, only a struct without a name is one."""
     if node.name or node.bits is not None:
         return False
     return isinstance(node.type, ast.Enum) or (isinstance(node.type, ast.Struct) and bool(node.type.name))
