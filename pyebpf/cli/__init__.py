@@ -74,6 +74,8 @@ def _end_at_once(arguments: Sequence[str]) -> None:
         signal.signal(signal.SIGINT, wanted)
 
 
+#: Options that need no others to be read.
+_ALONE = frozenset(("--version", "-V", "--help", "-h"))
 #: File and function of each command that is no tool, imported when it is given.
 COMMANDS = {
     "list": ("catalogue", "print_list"),
@@ -99,7 +101,7 @@ def _dispatch(arguments: list[str]) -> int:
     from pyebpf.cli.report import UsageError
     from pyebpf.output.sink import Sink
 
-    if "".join(arguments[:1]).startswith("-"):
+    if arguments and arguments[0].startswith("-") and arguments[0] not in _ALONE:
         from pyebpf.cli.bpftrace_options import apart
 
         arguments = apart(arguments)

@@ -9,7 +9,7 @@ from pyebpf.dataclass import dataclass
 from pyebpf.errors import OnlyInProbe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyebpf.compiler.ir import Value
 
@@ -129,15 +129,23 @@ def negate(test: Test) -> Test:
             return Not(test)
 
 
+def differing_bits(
+    pairs: Iterable[tuple[Value, Value]], binary: Callable[[Op, Value, Value], Value], no_bits: Value
+) -> Value:
+    """The bits in which any of some numbers differs from the other of its pair; one number to keep, however many."""
+    found = no_bits
+    for one, other in pairs:
+        found = binary(Op.OR, found, binary(Op.XOR, one, other))
+    return found
+
+
 def as_one(test: Test, binary: Callable[[Op, Value, Value], Value], no_bits: Value) -> Test:
     """The same test as one comparison, that of all bits, where it asks whether several scalars equal others."""
     match test:
         case All(parts) | Not(All(parts)) if len(parts) > 1 and all(map(_is_equality, parts)):
-            differing = no_bits
-            for each in parts:
-                assert isinstance(each, Compare)
-                differing = binary(Op.OR, differing, binary(Op.XOR, each.left, each.right))
-            return Compare(Relation.EQ if isinstance(test, All) else Relation.NE, differing, no_bits)
+            pairs = ((each.left, each.right) for each in parts if isinstance(each, Compare))
+            relation = Relation.EQ if isinstance(test, All) else Relation.NE
+            return Compare(relation, differing_bits(pairs, binary, no_bits), no_bits)
         case _:
             return test
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyebpf.builder.ssa.conditions import All, Compare, Test, negate
+from pyebpf.builder.ssa.conditions import All, Compare, Test, differing_bits, negate
 from pyebpf.builder.values.atomics import augment
 from pyebpf.builder.values.entity import Entity, RunTimeValue, describe
 from pyebpf.builder.values.lvalue import COPY, Lvalue, alignment_of, assume_alignment, copy, movable, pieces
@@ -186,15 +186,10 @@ def equal_lvalues(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> 
 
 def _all_equal(p: ProgramBuilder, count: int, pairs: Iterable[tuple[ir.Value, ir.Value]]) -> Test:
     """Whether the numbers of each of so many pairs are equal."""
-    tests: list[Test] = []
-    differing: ir.Value | None = None
-    for one, other in pairs:
-        if count <= _ONE_BY_ONE:
-            tests.append(Compare(Relation.EQ, one, other))
-            continue
-        here = p.b.binary(Op.XOR, one, other)
-        differing = here if differing is None else p.b.binary(Op.OR, differing, here)
-    return All(tuple(tests)) if differing is None else Compare(Relation.EQ, differing, p.b.const(0))
+    if count <= _ONE_BY_ONE:
+        return All(tuple(Compare(Relation.EQ, one, other) for one, other in pairs))
+    nothing = p.b.const(0)
+    return Compare(Relation.EQ, differing_bits(pairs, p.b.binary, nothing), nothing)
 
 
 def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) -> Test:
@@ -215,11 +210,12 @@ def _equal_in_turn(p: ProgramBuilder, left: Lvalue, right: Lvalue, size: int) ->
     with range_loop(p, 0, size // together, 1, [differs]) as (loop, index):
         at = element_offset(p, index.value, size // together, together)
         here, there = b.emit(Op.OFFSET, address, at), b.emit(Op.OFFSET, other, at)
-        all_bits = b.const(0)
-        for place in range(0, together, width):
-            first, second = b.load(here, offset + place, width), b.load(there, start + place, width)
-            all_bits = b.binary(Op.OR, all_bits, b.binary(Op.XOR, first, second))
-        with b.if_(Compare(Relation.NE, all_bits, b.const(0))):
+        loaded = (
+            (b.load(here, offset + place, width), b.load(there, start + place, width))
+            for place in range(0, together, width)
+        )
+        nothing = b.const(0)
+        with b.if_(Compare(Relation.NE, differing_bits(loaded, b.binary, nothing), nothing)):
             b.write(differs, b.const(1))
             b.break_(loop)
     return Compare(Relation.EQ, b.read_final(differs), b.const(0))
