@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.util
+import math
 import resource
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Search for inputs that break a target.")
     parser.add_argument("target", choices=NAMES)
     parser.add_argument("--seconds", type=float, default=60, help="CPU time to spend (default 60)")
+    parser.add_argument("--executions", type=int, default=math.inf, help="executions to end after (default: no limit)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--corpus", type=Path, help="folder of inputs to begin with (default: the target's own)")
     parser.add_argument(
@@ -51,6 +53,7 @@ def main() -> int:
         arguments.seconds,
         arguments.seed,
         arguments.share,
+        arguments.executions,
         arguments.findings,
     )
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 import resource
 import signal
@@ -57,7 +58,7 @@ class Search:
     """One run over a target.
 
     `seconds` counts CPU time; `share` is the part of the executions that is traced (tracing costs several times the
-    execution itself).
+    execution itself). `max_executions` ends a search at the same place on every machine, however fast that is.
     """
 
     name: str
@@ -65,13 +66,14 @@ class Search:
     seconds: float
     seed: int = 0
     share: float = 1.0
+    max_executions: float = math.inf
     findings_folder: Path = Path("fuzz-findings")
     executions: int = 0
     findings: dict[str, bytes] = field(default_factory=dict)
     corpus: list[bytes] = field(default_factory=list)
 
     def run(self, inputs: Iterable[bytes]) -> None:
-        """Search until the time is over, or until SIGINT."""
+        """Search until the time is over, or the last execution, or until SIGINT."""
         start = cpu_seconds()
         previous = signal.signal(signal.SIGVTALRM, _alarm)
         chance = random.Random(self.seed)  # noqa: S311 - a seed gives the same search again
@@ -80,7 +82,7 @@ class Search:
             for data in inputs:
                 self._one(data, coverage, keep=True)
             self.corpus = self.corpus or [b""]
-            while cpu_seconds() - start < self.seconds:
+            while cpu_seconds() - start < self.seconds and self.executions < self.max_executions:
                 # Half of them from what was found last: it leads on to more.
                 recent = self.corpus[-max(len(self.corpus) // 4, 1) :]
                 parent = chance.choice(recent if chance.randrange(2) else self.corpus)

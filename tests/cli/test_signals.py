@@ -172,7 +172,7 @@ def test_names_of_very_many_files(tmp_path):
 
 def test_a_busy_machine_is_no_reason_to_last_longer(tmp_path, monkeypatch):
     """The limit is one by the clock, too: also for a file whose reading began before the signal."""
-    mapped, addresses = files_with_names(tmp_path, 2, 40_001)
+    mapped, addresses = files_with_names(tmp_path, 2, 5003)
     monkeypatch.setattr(stop_module, "process_time", lambda: 0.0)
     now = time.monotonic()
     monkeypatch.setattr(stop_module, "monotonic", lambda: now)

@@ -14,6 +14,7 @@ from fuzz.coverage import Coverage
 from fuzz.driver import EXECUTION_LIMIT, Search, read_corpus
 from fuzz.mutation import MAX_BYTES, mutate
 from fuzz.targets import NAMES, load
+from tests.support.waiting import PATIENCE
 
 CORPUS = Path(__file__).resolve().parents[2] / "fuzz" / "corpus"
 
@@ -65,8 +66,9 @@ class Password:
 
 def test_the_search_finds_a_word_by_the_ways_that_lead_to_it(tmp_path):
     """Three letters in a row are out of reach of chance alone; the finding is written down, made small."""
-    search = Search("password", Password(), 2.0, seed=7, findings_folder=tmp_path)
+    search = Search("password", Password(), PATIENCE, seed=8, max_executions=20_000, findings_folder=tmp_path)
     search.run([b"some bytes to begin with"])
+    assert search.executions == 20_000
     assert list(search.findings.values()) == [b"eBP"]
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"eBP"]
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Self
@@ -270,16 +270,17 @@ def test_a_btf_tracepoint_is_opened_as_a_raw_one_where_links_are_missing(monkeyp
 
 
 def test_raw_tracepoints_detach_fast():
-    """A perf-based tracepoint takes 70 ms on a real machine; ten of these together take less."""
-    programs = [Counter(ProgramType.RAW_TRACEPOINT, counter(8)) for _ in range(10)]
-    links = [attach(our.program, RawTracepoint("sys_enter")) for our in programs]
-    started = time.perf_counter()
-    for link in links:
-        link.detach()
-    took = time.perf_counter() - started
-    for our in programs:
-        our.__exit__()
-    assert took < 0.5
+    """A perf-based tracepoint takes 70 ms on a real machine; ten of these together take less, in the best of five."""
+    took = []
+    with ExitStack() as programs:
+        ours = [programs.enter_context(Counter(ProgramType.RAW_TRACEPOINT, counter(8))) for _ in range(10)]
+        for _ in range(5):
+            links = [attach(our.program, RawTracepoint("sys_enter")) for our in ours]
+            started = time.perf_counter()
+            for link in links:
+                link.detach()
+            took.append(time.perf_counter() - started)
+    assert min(took) < 0.5
 
 
 def test_a_software_event_counts_in_one_process():
