@@ -97,23 +97,6 @@ def behind_attributes(text: str, position: int, defines: Defines) -> int:
     return position if match is None else match.end()
 
 
-def _joined(words: Sequence[str]) -> str:
-    return re.sub(r"(\W) | (?=\W)", r"\1", " ".join(words))
-
-
-def _apart(words: Sequence[str]) -> list[str]:
-    """The attributes of a list."""
-    found: list[list[str]] = [[]]
-    depth = 0
-    for word in words:
-        depth += (word == "(") - (word == ")")
-        if word == "," and not depth:
-            found.append([])
-        else:
-            found[-1].append(word)
-    return [_joined([re.sub(r"^__(\w+)__$", r"\1", each[0]), *each[1:]]) for each in found if each]
-
-
 class Definitions(Statements):
     """The part of the parser that reads definitions of C's types."""
 
@@ -152,28 +135,41 @@ class Definitions(Statements):
         kind: ast.AggregateKeyword = "union" if keyword == "union" else "struct"
         return ast.Struct(self.starts[first], self.ends[self.index - 1], kind, name, tuple(members), tuple(attributes))
 
-    def _attributes(self) -> list[str]:
-        """Read `__attribute__((packed, aligned(8)))`, without the underscores that each may have, and `_Alignas(8)`.
-
-        `_Alignas(long)` is `alignas(long)`.
-        """
-        found: list[str] = []
+    def _attributes(self) -> list[ast.Attribute]:
+        """Read `__attribute__((packed, aligned(8)))` and `_Alignas(8)`, as many as there are."""
+        found: list[ast.Attribute] = []
         while True:
-            if self.accept(_ALIGNED):
-                self.expect("(", f"after `{_ALIGNED}`")
-                first, word = self.index, "alignas" if self.ends_type((")",)) else "aligned"
-                self._skip_parentheses(f"after `{_ALIGNED}(`")
-                found.append(f"{word}({_joined(self.tokens[first : self.index - 1])})")
-            elif (word := self.tokens[self.index]) in _ATTRIBUTES:
+            first = self.index
+            if (word := self.tokens[first]) in _ATTRIBUTES:
                 self.index += 1
                 self.expect("(", f"after `{word}`")
                 self.expect("(", f"after `{word}(`")
-                first = self.index
-                self._skip_parentheses(f"after `{word}((`")
-                found += _apart(self.tokens[first : self.index - 1])
+                while not self.accept(")"):
+                    if not self.accept(","):
+                        found.append(self._attribute())
                 self.expect(")", f"after `{word}((…)`")
+            elif self.accept(_ALIGNED):
+                self.expect("(", f"after `{_ALIGNED}`")
+                operand = self.type() if self.ends_type((")",)) else self.expression()
+                self.expect(")", f"after the operand of `{_ALIGNED}`")
+                found.append(ast.Attribute(self.starts[first], self.ends[self.index - 1], "aligned", operand))
             else:
                 return found
+
+    def _attribute(self) -> ast.Attribute:
+        """Read one attribute of a list. Its operands are nothing to a script, but for an alignment."""
+        first, operand = self.index, None
+        word = self.expect_name("an attribute", "here")
+        name = word[2:-2] if word.startswith("__") and word.endswith("__") else word
+        if self.accept("("):
+            if name == "aligned":
+                operand = self.expression()
+                self.expect(")", f"after the operand of `{word}`")
+            else:
+                self._skip_parentheses(f"after `{word}(`")
+        if self.tokens[self.index] not in (",", ")"):
+            self.unexpected("`,`", "between attributes")
+        return ast.Attribute(self.starts[first], self.ends[self.index - 1], name, operand)
 
     def _skip_parentheses(self, where: str) -> None:
         """Step behind the parenthesis that closes the open one."""
@@ -232,7 +228,7 @@ class Definitions(Statements):
                 return made
         return self.type_name()
 
-    def _member(self, start: int, of_type: ast.Type, attributes: Sequence[str]) -> ast.Member:
+    def _member(self, start: int, of_type: ast.Type, attributes: Sequence[ast.Attribute]) -> ast.Member:
         """Read one name, with its own stars, sizes and bits; `attributes` are those of its type."""
         own = [*attributes, *self._attributes()]
         self.height = 0

@@ -17,6 +17,8 @@ _WORDS = frozenset(("unsigned", "signed", "char", "short", "int", "long", "float
 #: The order in which they are written where any will do.
 _ORDER = ("signed", "unsigned", "char", "short", "long", "int", "float", "double")
 _QUALIFIERS = frozenset(("const", "volatile", "__user", "__kernel", "__rcu", "__percpu"))
+#: What may stand between the first and the last word of a type.
+_AMID = _WORDS | _QUALIFIERS
 #: Types by a bare name. Another bare name may be a typedef, or a value.
 _NAMES = _WORDS | {
     "void",
@@ -87,7 +89,7 @@ class Types(Cursor):
         else:
             name, keyword = self.expect_name("a type", "here"), ""
             if word in _WORDS:
-                while tokens[self.index] in _WORDS or tokens[self.index] in _QUALIFIERS:
+                while tokens[self.index] in _AMID:
                     self.index += 1
                 name = _canonical([each for each in tokens[first : self.index] if each in _WORDS])
         end = self.ends[self.index - 1]
@@ -142,7 +144,7 @@ class Types(Cursor):
             return False
         index += 1
         if word in _WORDS:
-            while tokens[index] in _WORDS or tokens[index] in _QUALIFIERS:
+            while tokens[index] in _AMID:
                 index += 1
         while True:
             sign = tokens[index]

@@ -78,7 +78,13 @@ def _body(node: ast.Struct | ast.Enum) -> str:
 
 
 def _attributes(node: ast.Struct | ast.Enum | ast.Member) -> str:
-    return "".join(f" __attribute__(({each}))" for each in node.attributes)
+    return "".join(f" {_attribute(each)}" for each in node.attributes)
+
+
+def _attribute(node: ast.Attribute) -> str:
+    if isinstance(node.operand, ast.Type):
+        return f"_Alignas({unparse(node.operand)})"
+    return f"__attribute__(({node.name}{'' if node.operand is None else f'({unparse(node.operand)})'}))"
 
 
 def _member(node: ast.Member) -> str:

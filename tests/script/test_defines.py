@@ -135,8 +135,13 @@ def test_attributes_behind_a_struct_have_names() -> None:
         ("enum e { A = 1 << 64 }; BEGIN { }", "1 << 64", "a shift by 64: a number has 64 bits"),
         (
             "struct __attribute__((aligned(x))) s { int x; }; BEGIN { print(sizeof(struct s)); }",
-            None,
-            "aligned(x) is not read: write a number",
+            "x",
+            "an alignment is to be a number",
+        ),
+        (
+            "struct s { int x __attribute__((aligned(1 + 2))); }; BEGIN { print(sizeof(struct s)); }",
+            "1 + 2",
+            "an alignment is a power of two, and this is 3",
         ),
     ],
 )

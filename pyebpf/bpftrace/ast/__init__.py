@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyebpf.bpftrace.ast.base import Expression, Node, Statement, Type, nodes
 from pyebpf.bpftrace.ast.definitions import (
     AggregateKeyword,
+    Attribute,
     Define,
     Definition,
     Directive,
@@ -18,6 +19,7 @@ from pyebpf.bpftrace.ast.definitions import (
     Include,
     Member,
     Struct,
+    is_packed,
 )
 from pyebpf.bpftrace.ast.expressions import (
     AddressOf,
@@ -88,6 +90,7 @@ __all__ = [
     "ArrayType",
     "Assignment",
     "AttachPoint",
+    "Attribute",
     "Binary",
     "Block",
     "Boolean",
@@ -152,5 +155,6 @@ __all__ = [
     "Unroll",
     "Variable",
     "While",
+    "is_packed",
     "nodes",
 ]

@@ -39,13 +39,24 @@ class Directive(Node):
 
 
 @dataclass(frozen=True, slots=True, guarded=False)
+class Attribute(Node):
+    """`__attribute__((name))`, the name without the underscores that it may have around it.
+
+    Only `aligned` keeps its operand. `_Alignas(int)` is an `aligned` whose operand is a type.
+    """
+
+    name: str
+    operand: Expression | Type | None = None
+
+
+@dataclass(frozen=True, slots=True, guarded=False)
 class Member(Node):
     """A member of a struct or union. One that has no name is a type that is defined there, or unused bits."""
 
     name: str
     type: Type
     bits: Expression | None = None
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, guarded=False)
@@ -55,7 +66,7 @@ class Struct(Type):
     keyword: AggregateKeyword
     name: str
     members: tuple[Member, ...]
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, guarded=False)
@@ -72,7 +83,12 @@ class Enum(Type):
 
     name: str
     enumerators: tuple[Enumerator, ...]
-    attributes: tuple[str, ...] = ()
+    attributes: tuple[Attribute, ...] = ()
+
+
+def is_packed(node: Struct | Enum | Member) -> bool:
+    """Whether there is `packed` among its attributes."""
+    return any(each.name == "packed" for each in node.attributes)
 
 
 Definition: TypeAlias = "Include | Define | Directive | Struct | Enum"

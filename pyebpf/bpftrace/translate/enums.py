@@ -51,7 +51,7 @@ class Enums:
             values[each.name] = self.values[each.name] = value
         names = tuple((value, name) for name, value in values.items())
         self._names[node.name] = names
-        packed = "packed" in node.attributes
+        packed = ast.is_packed(node)
         least, greatest = min(values.values(), default=0), max(values.values(), default=0)
         signed = least < 0
         held = [INTEGERS[f"{'s' if signed else 'u'}{bits}"] for bits in ((8, 16, 32, 64) if packed else (32, 64))]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.c_numbers import c_number
-from pyebpf.bpftrace.parser import parse_expression
 from pyebpf.dataclass import dataclass
-from pyebpf.errors import CompileError, NotFound, closest_or_all
+from pyebpf.errors import NotFound, closest_or_all
 from pyebpf.target import KernelType
 
 if TYPE_CHECKING:
@@ -157,12 +155,12 @@ class Structs:
         number = self.new_id()
         members: dict[str, Member] = {}
         position = size = 0  # in bits
-        alignment, all_packed = self._alignment(target, node), "packed" in node.attributes
+        alignment, all_packed = self._alignment(target, node), ast.is_packed(node)
         for each in node.members:
             if _only_defines(each):
                 continue
             type_, align = self._type(target, each.type)
-            packed, least = all_packed or "packed" in each.attributes, self._alignment(target, each)
+            packed, least = all_packed or ast.is_packed(each), self._alignment(target, each)
             if packed:
                 align = 1
             if align or least > 1:
@@ -201,25 +199,20 @@ class Structs:
         return Layout(made, alignment, members)
 
     def _alignment(self, target: Target, node: ast.Struct | ast.Member) -> int:
-        """The least alignment of a struct or member, by `__attribute__((aligned(n)))`."""
-        found = [1]
-        for each in node.attributes:
-            if each == "aligned":
-                found.append(_GREATEST_ALIGNMENT)
-            given = re.fullmatch(r"aligned\((.*)\)", each)
-            if given is not None:
-                try:
-                    found.append(self._number(target, parse_expression(given[1]), "an alignment"))
-                except CompileError:
-                    raise self._source.error(f"{each} is not read: write a number, aligned(16)", node) from None
-            given = re.fullmatch(r"alignas\((.*)\)", each)
-            if given is not None:
-                match parse_expression(f"sizeof({given[1]})"):
-                    case ast.SizeOf(operand=ast.Type() as operand):
-                        found.append(self._type(target, operand)[1])
-                    case _:
-                        raise self._source.error(f"_Alignas({given[1]}) takes a number, or the name of a type", node)
-        return max(found)
+        """The least alignment of a struct or member, by its attributes."""
+        return max((self._aligned(target, each) for each in node.attributes if each.name == "aligned"), default=1)
+
+    def _aligned(self, target: Target, node: ast.Attribute) -> int:
+        match node.operand:
+            case None:
+                return _GREATEST_ALIGNMENT
+            case ast.Type() as operand:
+                return self._type(target, operand)[1]
+            case operand:
+                found = self._number(target, operand, "an alignment")
+        if found <= 0 or found & (found - 1):
+            raise self._source.error(f"an alignment is a power of two, and this is {found}", operand)
+        return found
 
     def _number(self, target: Target, node: ast.Expression, what: str) -> int:
         """A number that the layout depends on."""
