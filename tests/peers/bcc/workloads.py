@@ -6,7 +6,8 @@ import mmap
 import os
 import socket
 from contextlib import suppress
-from pathlib import Path
+
+from tests.support.scsi_debug import DRIVER, MEDIUM_ERROR, scsi_debug_disk
 
 DISK = "/dev/nvme0n1"
 SIZES = (1, 20, 300, 4000, 5000)
@@ -26,15 +27,13 @@ def read_blocks() -> None:
 
 def read_what_is_broken() -> None:
     """Read a sector of scsi_debug's disk that has a medium error, and one that has none."""
-    driver = Path("/sys/bus/pseudo/drivers/scsi_debug")
-    (driver / "opts").write_text("2")  # SDEBUG_OPT_MEDIUM_ERR: at sector 0x1234
-    (name,) = [each.name for each in driver.glob("adapter0/host*/target*/*/block/*")]
-    disk = os.open(f"/dev/{name}", os.O_RDONLY | os.O_DIRECT)
-    with mmap.mmap(-1, 4096) as memory:
+    with scsi_debug_disk() as its, mmap.mmap(-1, 4096) as memory:
+        (DRIVER / "opts").write_text(MEDIUM_ERROR)
+        disk = os.open(f"/dev/{its.name}", os.O_RDONLY | os.O_DIRECT)
         for sector in (0x1230, 0x1000, 0x1230):
             with suppress(OSError):
                 os.preadv(disk, [memory], sector << 9)
-    os.close(disk)
+        os.close(disk)
 
 
 def fail_to_connect() -> None:
