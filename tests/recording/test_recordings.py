@@ -175,12 +175,12 @@ def test_a_part_of_the_time(record, show):
     run, path = record("counts", "vda", "0.05", "3")
     times = [each.time for each in pyebpf.open_recording(str(path)).intervals()]
     start = pyebpf.open_recording(str(path))._reader.header.start
-    middle = (times[1] - start) / 1e9
     assert len(times) == 3
+    before, behind = ((times[each] + times[each + 1] - 2 * start) / 2e9 for each in (0, 1))
     table = run.out[: len(run.out) // 3]
-    assert show(path, "--from", str(middle - 0.01), "--to", str(middle + 0.01))[1] == table
-    assert show(path, "--from", str(middle + 0.01))[1] == table
-    assert show(path, "--to", str(middle + 0.01))[1] == table * 2
+    assert show(path, "--from", str(before), "--to", str(behind))[1] == table
+    assert show(path, "--from", str(behind))[1] == table
+    assert show(path, "--to", str(behind))[1] == table * 2
 
 
 def test_info(record, show):
