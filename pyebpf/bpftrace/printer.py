@@ -223,4 +223,4 @@ class Printer:
         return self._cat(self._formatted(action, values))
 
     def _do_system(self, action: Action, values: tuple[Any, ...]) -> str:
-        return self._system(self._formatted(action, values))
+        return self._system(self._formatted(action, values)) + "\n"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _U64_MAX = (1 << 64) - 1
 #: Symbols that begin before an address and are looked at for one that reaches over it: functions nest by a few.
 _MAX_NESTED = 1024
+#: Symbols of one address that are looked at for the one whose name is taken.
+_MAX_ALIASES = 16
 
 
 class Found(NamedTuple):
@@ -23,7 +25,10 @@ class Found(NamedTuple):
 
 
 class SymbolTable:
-    """Symbols as (address, size, name); one of unknown size, 0, reaches to the next. One without name ends a range."""
+    """Symbols as (address, size, name); one of unknown size, 0, reaches to the next. One without name ends a range.
+
+    Of several names for the same bytes, `open64` is taken and not `__open64`, as perf does.
+    """
 
     def __init__(self, symbols: Iterable[tuple[int, int, bytes]]) -> None:
         ordered = sorted(symbols)
@@ -67,5 +72,15 @@ class SymbolTable:
         return self._found(nearest, address) if self._name(nearest) else None
 
     def _found(self, index: int, address: int) -> Found:
-        start = self._starts[index]
-        return Found(self._name(index).decode(errors="surrogateescape"), start, address - start)
+        start, size, name = self._starts[index], self._sizes[index], self._name(index)
+        for other in range(index - 1, max(index - _MAX_ALIASES, 0) - 1, -1):
+            if (self._starts[other], self._sizes[other]) != (start, size):
+                break
+            alias = self._name(other)
+            if alias and _underscores(alias) < _underscores(name):
+                name = alias
+        return Found(name.decode(errors="surrogateescape"), start, address - start)
+
+
+def _underscores(name: bytes) -> int:
+    return len(name) - len(name.lstrip(b"_"))

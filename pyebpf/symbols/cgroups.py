@@ -9,13 +9,13 @@ from pyebpf.kernel.mounts import mount_points
 
 
 def paths(number: int, pattern: str = "*") -> list[tuple[str, str]]:
-    """The names of the hierarchies that have a group of this number, with its path there; cgroup2 is "unified".
+    """The names of the hierarchies that have a group of this number, with its path there; "unified" is cgroup2.
 
     Only hierarchies whose names match the pattern are searched: each is read as a tree of directories.
     """
     mounts = mount_points()
     hierarchies = [("unified", place) for kind, place in mounts if kind == "cgroup2"]
-    hierarchies += [(os.path.basename(place), place) for kind, place in mounts if kind == "cgroup"]
+    hierarchies += sorted([(os.path.basename(place), place) for kind, place in mounts if kind == "cgroup"])
     found = []
     for name, place in hierarchies:
         if fnmatchcase(name, pattern):

@@ -46,3 +46,10 @@ def test_it_finds_what_a_search_through_all_finds(symbols, address):
     covering = [start for start, size in symbols.items() if start <= address < start + size]
     found = table.find(address)
     assert (found and found.start) == (max(covering) if covering else None)
+
+
+def test_of_several_names_the_plainest_is_taken():
+    """Of the same bytes; another size is another symbol, and what has no name is none."""
+    names = (b"__open64", b"open64", b"_open", b"")
+    table = SymbolTable([*[(16, 8, name) for name in names], (16, 4, b"a"), (32, 8, b"__x")])
+    assert [table.find(address) for address in (16, 33)] == [("open64", 16, 0), ("__x", 32, 1)]

@@ -200,15 +200,35 @@ def test_what_functions_gathered_is_read_in_probes() -> None:
 
 
 def test_writes_to_memory_are_watched() -> None:
-    """A watchpoint at an address of this process, which writes there."""
+    """A watchpoint at an address of this process, which writes there; the number is an address that can be read."""
     needs("setting:/sys/bus/event_source/devices/breakpoint")
     words = (ctypes.c_uint64 * 2)()
-    bpf = Script(f"watchpoint:{ctypes.addressof(words):#x}:8:w {{ @[pid] = count(); }}", pid=os.getpid())
+    place = f"{ctypes.addressof(words):#x}"
+    bpf = Script(f"watchpoint:{place}:8:w {{ @[pid] = count(); @sum = sum(*(uint64 *){place}); }}", pid=os.getpid())
     with bpf:
         for _ in range(MORE):
             words[0] += 1
             words[1] += 1
         assert bpf["@"].snapshot() == {os.getpid(): MORE}
+        assert bpf["@sum"].snapshot() == {0: sum(range(MORE + 1))}
+
+
+def test_an_argument_is_followed_by_another_probe() -> None:
+    """One that a uprobe keeps as a number, in a system call that comes later."""
+    libc = ctypes.CDLL(None)
+    libc.getenv.argtypes = [ctypes.c_char_p]
+    text = (
+        "uprobe:libc:getenv { @name = arg0; } tracepoint:syscalls:sys_enter_getpgid /@name/ { "
+        'printf("%s %c%c\\n", str(@name), *(uint8 *)@name, ((uint8 *)@name)[1]); @name = 0; }'
+    )
+    script = Script(text, pid=os.getpid())
+
+    def stop() -> bool:
+        libc.getenv(b"PYEBPF_TEST")
+        getpgid(0)
+        return True
+
+    assert "".join(script.output(stop)).splitlines()[0] == "PYEBPF_TEST PY"
 
 
 def test_a_watchpoint_is_taken_off() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from struct import pack
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pyebpf.script import Script
 from tests.support.scripts import printed, printed_by
+
+if TYPE_CHECKING:
+    from pyebpf.testing import Simulation
 
 
 @pytest.mark.parametrize(
@@ -24,6 +30,39 @@ from tests.support.scripts import printed, printed_by
 def test_a_variable_is_read_by_its_address(statements: str, text: str) -> None:
     """As it is when it is read; a text by its characters, too."""
     assert printed(f"BEGIN {{ {statements} }}") == text
+
+
+@pytest.mark.parametrize("whose", ["user", "kernel"])
+def test_a_number_leads_to_whose_memory_it_says(whose: str) -> None:
+    """Kept by one probe and followed by another: a process's address, and one of the kernel's."""
+    data = pack("<QQ", 0x70656564, 7)  # "deep"
+
+    def events(kernel: Simulation) -> None:
+        place = (kernel.user if whose == "user" else kernel.kernel)(data)
+        kernel.tracepoint("syscalls:sys_enter_openat", filename=place)
+
+    reads = (
+        "print(*(uint32 *)@a == 0x70656564); print(((struct pair *)@a)->b); print(((uint8 *)@a)[3]); "
+        'print(str(@a)); print(str(@a, @n)); printf("%r\\n", buf(@a, 2)); '
+    )
+    begin = "struct pair { u64 a; u64 b; }; tracepoint:syscalls:sys_enter_openat { @a = (uint64)args.filename; @n = 3; "
+    text = f"{begin} print(((struct pair *)@a)->b); }} END {{ {reads} clear(@a); clear(@n); }}"
+    assert printed(text, events) == "7\ntrue\n7\n112\ndeep\nde\nde\n"
+
+
+def test_a_map_keeps_addresses_of_both() -> None:
+    """Pointers to a process's memory and to the kernel's, in one map."""
+
+    def events(kernel: Simulation) -> None:
+        kernel.tracepoint("syscalls:sys_enter_openat", dfd=1, filename=kernel.user(b"one\0"))
+        kernel.tracepoint("syscalls:sys_enter_openat", dfd=2, filename=kernel.kernel(b"two\0"))
+
+    text = (
+        "tracepoint:syscalls:sys_enter_openat /args.dfd == 1/ { @p[1] = args.filename; } "
+        "tracepoint:syscalls:sys_enter_openat /args.dfd == 2/ { @p[2] = kptr((int8 *)(uint64)args.filename); } "
+        "END { print(str(@p[1])); print(str(@p[2])); clear(@p); }"
+    )
+    assert printed(text, events) == "one\ntwo\n"
 
 
 @pytest.mark.parametrize("operator", ["/", "%"])

@@ -137,6 +137,7 @@ def test_complaints_go_to_standard_error_with_their_places(capsys: pytest.Captur
         ('BEGIN { fail("no %s", "way"); }', 'fail("no %s", "way")', "no way"),
         ('BEGIN { static_assert(1 > 2, "no"); }', 'static_assert(1 > 2, "no")', "no"),
         ('BEGIN { static_assert(nsecs > 2, "no"); }', "nsecs > 2", "write assert()"),
+        ("BEGIN { print(str(0, -1)); }", "-1", "str() takes a length of 0 or more"),
         ("BEGIN { find(@x, 1, 2); @x[1] = 1; }", "find(@x, 1, 2)", "find() takes a map, a key and a variable"),
     ],
 )

@@ -207,15 +207,15 @@ def test_the_least_number_of_64_bits() -> None:
 
 
 def test_a_command_is_run_where_that_is_allowed() -> None:
-    """With the text that the format makes; what it prints comes in its place."""
+    """With the text that the format makes; what it prints comes in its place, and a newline behind it, as in 0.27."""
     script = Script('BEGIN { printf("a\\n"); system("echo %d", 5); print("b"); }', unsafe=True)
-    assert printed_by(script, lambda _: None) == "a\n5\nb\n"
+    assert printed_by(script, lambda _: None) == "a\n5\n\nb\n"
 
 
 def test_a_command_that_fails_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     """What it writes to standard error comes with its output."""
     script = Script('BEGIN { system("echo x; echo y >&2; exit 3"); system("kill -9 $$"); print("b"); }', unsafe=True)
-    assert printed_by(script, lambda _: None) == "x\ny\nb\n"
+    assert printed_by(script, lambda _: None) == "x\ny\n\n\nb\n"
     assert capsys.readouterr().err == (
         "ERROR: command exited with code 3\nERROR: child process did not exit normally (signal 9)\n"
     )

@@ -25,3 +25,15 @@ def test_a_group_is_found_by_the_number_of_its_directory(tmp_path: Path, monkeyp
     assert cgroups.paths(number, "cpu*") == []
     assert cgroups.paths(cpu.stat().st_ino) == [("cpu", "/")]
     assert cgroups.paths(0) == []
+
+
+def test_hierarchies_are_sorted_by_name_behind_the_unified_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order they are mounted; here all are one directory."""
+    places = [tmp_path / name for name in ("pids", "cpu", "unified", "blkio")]
+    (tmp_path / "one").mkdir()
+    for place in places:
+        place.symlink_to(tmp_path / "one")
+    mounts = [("cgroup2" if each.name == "unified" else "cgroup", str(each)) for each in places]
+    monkeypatch.setattr(cgroups, "mount_points", lambda: mounts)
+    found = cgroups.paths((tmp_path / "one").stat().st_ino)
+    assert found == [(name, "/") for name in ("unified", "blkio", "cpu", "pids")]

@@ -18,7 +18,6 @@ from pyebpf.bpftrace.translate.values import (
 )
 from pyebpf.bpftrace.value_types import Address, Array, Boolean, Number, String
 from pyebpf.builder.values.lvalue import Lvalue
-from pyebpf.builder.values.memory import Space
 from pyebpf.builder.values.strings import String as BuilderString
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
@@ -258,14 +257,10 @@ def narrowed(s: Scope, value: Integer, type_: IntType) -> Integer:
 
 
 def _pointer(s: Scope, value: Value, target: KernelType | IntType | CharFactory | None, node: ast.Cast) -> Reference:
-    space = Space.KERNEL
-    if isinstance(value, Reference):
-        space = value.type.space
     if isinstance(value, Embedded):
         return Reference(value.address(s.p), target, value.entity.space)
     number = value.number(s.p)
     if number is None or isinstance(value, Text):
         raise s.error(f"this is {value.type.name}, which is no address", node)
-    if not isinstance(value, Reference) and s.point.provider in ("uprobe", "uretprobe", "usdt"):
-        space = Space.USER
+    space = value.type.space if isinstance(value, Reference) else type_names.space_of_numbers(s)
     return Reference(number, target, space)

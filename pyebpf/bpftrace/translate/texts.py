@@ -8,6 +8,7 @@ from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.described import printed_as_text
 from pyebpf.bpftrace.translate import arrays, names, searches
 from pyebpf.bpftrace.translate.expressions import as_integer, evaluate, known_number, known_text, number
+from pyebpf.bpftrace.translate.type_names import space_of_numbers
 from pyebpf.bpftrace.translate.values import (
     Condition,
     Elements,
@@ -42,13 +43,12 @@ if TYPE_CHECKING:
 
 
 def space_of(s: Scope, value: Value) -> Space:
-    """The memory that an address is of: a pointer knows, a bare number is the process's where user code is probed."""
+    """The memory that an address is of: a pointer knows, a number is the process's in probes of system calls, too."""
     if isinstance(value, Reference):
         return value.type.space
     if isinstance(value, Embedded):
         return value.entity.space
-    user = s.point.provider in ("uprobe", "uretprobe", "usdt") or s.point.target == "syscalls"
-    return Space.USER if user else Space.KERNEL
+    return Space.USER if s.point.target == "syscalls" else space_of_numbers(s)
 
 
 def text_at(s: Scope, address: ir.Value, space: Space, size: int) -> Text:
@@ -80,6 +80,8 @@ def _str(s: Scope, node: ast.Call, *, space: Space | None = None) -> Value:
     size = most
     if len(node.arguments) == 2:
         length = number(s, node.arguments[1])
+        if length.literal is not None and length.literal < 0:
+            raise s.error(f"{node.name}() takes a length of 0 or more", node.arguments[1])
         if length.literal is None:
             return _cut(s, value, length.value, node, space)
         size = min(max(length.literal, 1), most)
@@ -144,8 +146,6 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
         address, where = _address(s, value, node), space or space_of(s, value)
 
     def read_into(p: ProgramBuilder, destination: ir.Value, room: int) -> ir.Value:
-        from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL_STR, PROBE_READ_USER_STR
-
         b = p.b
         wanted = b.variable(hint="length")
         b.write(wanted, b.const(room))
@@ -155,9 +155,7 @@ def _cut(s: Scope, value: Value, length: ir.Value, node: ast.Call, space: Space 
             b.write(wanted, b.const(1))
         size = b.read_final(wanted)
         b.assume_bounds(size, 1, room)
-        if where is Space.USER:
-            p.program_context.check_user_read(p)
-        return b.call(PROBE_READ_USER_STR if where is Space.USER else PROBE_READ_KERNEL_STR, destination, size, address)
+        return probe_read_string(p, where, destination, size, address)
 
     return Text(StringSource("str()", read_into, most, s.p.b.where, counts=True), most, cut=True)
 

@@ -68,13 +68,21 @@ def struct_of(s: Scope, node: ast.Expression) -> KernelType | None:
     return found.entity.type
 
 
+def space_of_numbers(s: Scope) -> Space:
+    """The memory that a number leads to, as a pointer: the process's where its code is probed, else as it says itself.
+
+    So no process has the kernel's memory printed by what it passes to a function of its own.
+    """
+    return Space.USER if s.point.provider in ("uprobe", "uretprobe", "usdt") else Space.EITHER
+
+
 def value_type(s: Scope, node: ast.Type | ast.Expression) -> ValueType | None:
     """The type of values that a script names, or of an expression; None while that is still being found."""
     from pyebpf.bpftrace.translate import casts
     from pyebpf.bpftrace.translate.members import enum_number
     from pyebpf.bpftrace.translate.values import is_unknown, kernel_target
 
-    space = Space.USER if s.point.provider in ("uprobe", "uretprobe", "usdt") else Space.KERNEL
+    space = space_of_numbers(s)
     match node:
         case ast.TypeOf(operand=operand):
             return value_type(s, _typedef(s, operand))

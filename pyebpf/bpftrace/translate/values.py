@@ -427,7 +427,8 @@ def joined(one: ValueType, other: ValueType) -> ValueType | None:
         case (Address() as address, Number(flexible=True)) | (Number(flexible=True), Address() as address):
             return address
         case Address(), Address():
-            return one if other.target is None or one.target is not None else other
+            leads = one if other.target is None or one.target is not None else other
+            return leads if one.space is other.space else replace(leads, space=Space.EITHER)
         case Tuple(), Tuple() if len(one.parts) == len(other.parts):
             parts = [joined(a, b) for a, b in zip(one.parts, other.parts, strict=True)]
             found = [each for each in parts if each is not None]

@@ -6,7 +6,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from pyebpf.compiler.ir import Op, ValueType
-from pyebpf.uapi.helper_ids import PROBE_READ_KERNEL, PROBE_READ_KERNEL_STR, PROBE_READ_USER, PROBE_READ_USER_STR
+from pyebpf.uapi.helper_ids import (
+    PROBE_READ,
+    PROBE_READ_KERNEL,
+    PROBE_READ_KERNEL_STR,
+    PROBE_READ_STR,
+    PROBE_READ_USER,
+    PROBE_READ_USER_STR,
+)
 
 if TYPE_CHECKING:
     from pyebpf.builder.program import ProgramBuilder
@@ -14,14 +21,20 @@ if TYPE_CHECKING:
 
 
 class Space(StrEnum):
-    """Whose addresses they are: the author's word, since nothing in a number tells."""
+    """Whose addresses they are.
+
+    `EITHER` is decided where the program runs: below TASK_SIZE an address is the process's, above it the kernel's. The
+    kernel's helpers for that are there where the two never overlap, on x86-64 and arm64 for instance: Linux commit
+    0ebeea8ca8a4 ("bpf: Restrict bpf_probe_read{, str}() only to archs where they work") (v5.7).
+    """
 
     USER = "user"
     KERNEL = "kernel"
+    EITHER = "either"
 
 
-_READ = {Space.USER: PROBE_READ_USER, Space.KERNEL: PROBE_READ_KERNEL}
-_READ_STRING = {Space.USER: PROBE_READ_USER_STR, Space.KERNEL: PROBE_READ_KERNEL_STR}
+_READ = {Space.USER: PROBE_READ_USER, Space.KERNEL: PROBE_READ_KERNEL, Space.EITHER: PROBE_READ}
+_READ_STRING = {Space.USER: PROBE_READ_USER_STR, Space.KERNEL: PROBE_READ_KERNEL_STR, Space.EITHER: PROBE_READ_STR}
 
 
 def at_offset(p: ProgramBuilder, address: ir.Value, offset: int) -> ir.Value:
@@ -36,7 +49,7 @@ def probe_read(p: ProgramBuilder, space: Space, destination: ir.Value, size: int
 
     A size that is known at run time only needs bounds that the verifier sees.
     """
-    if space is Space.USER:
+    if space is not Space.KERNEL:
         p.program_context.check_user_read(p)
     p.b.call(_READ[space], destination, p.b.const(size) if isinstance(size, int) else size, address)
 
@@ -50,11 +63,13 @@ def probe_read_value(
     return p.b.load(copied, 0, size, signed=signed)
 
 
-def probe_read_string(p: ProgramBuilder, space: Space, destination: ir.Value, size: int, address: ir.Value) -> ir.Value:
+def probe_read_string(
+    p: ProgramBuilder, space: Space, destination: ir.Value, size: int | ir.Value, address: ir.Value
+) -> ir.Value:
     """Copy a C string to `destination`, `size` bytes; return how many there are with the NUL.
 
     Cut to size - 1 bytes. Of a bad address zeros, and a negative number. What is behind the NUL stays as it was.
     """
-    if space is Space.USER:
+    if space is not Space.KERNEL:
         p.program_context.check_user_read(p)
-    return p.b.call(_READ_STRING[space], destination, p.b.const(size), address)
+    return p.b.call(_READ_STRING[space], destination, p.b.const(size) if isinstance(size, int) else size, address)
