@@ -60,10 +60,11 @@ _ARGUMENTS = 12
 #: A part of an attach point that needs no quotes.
 _PLAIN = re.compile(r"[\w./*?+\[\]!-]+")
 _QUOTED = r'"(?:\\.|[^"\\])*"'
-#: Comparisons that ask for the sign of a result without a cast.
-_SIGNED = re.compile(
-    rf"{_QUOTED}|(?P<signed>(?<![\w$)])\$?retval\s*(?:(?:<|>=)\s*0\b|(?:[<>]=?|[!=]=)\s*-\s*\w+))", re.DOTALL
-)
+#: What depends on the sign of a result, behind it or before it: its order, a quotient, a shift to the right.
+_SIGNED_BEHIND = re.compile(r"\s*(?:(?:<(?!<)=?|>>?=?|/|%)\s*-?|[!=]=\s*-)\s*\w*", re.DOTALL)
+_SIGNED_BEFORE = re.compile(r"(?:(?<!<)<=?|(?<![->])>=?|/|%)\s*$", re.DOTALL)
+#: How many calls of a probed function may be under way at once; others are forgotten, those that never return too.
+_UNDER_WAY = 10240
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +106,7 @@ class Expressions:
 
     def condition(self, expression: str) -> str:
         """A filter or a predicate, translated."""
-        self.part(expression)
-        found = next((each["signed"] for each in _SIGNED.finditer(expression) if each["signed"]), None)
-        if found is not None and self._probe.kind == "r" and self._probe.where and not (self._result or self._said):
-            raise self._refused(
-                found,
-                f"{found}: nothing tells the type of what {self._probe.name} returns, and as 64 bits an int is never "
-                f"negative: write (int){found}, or (long){found} if it returns 64 bits",
-            )
-        return self.translated(expression)
+        return self.translated(self.part(expression))
 
     def value(self, expression: str) -> str:
         """A value, translated."""
@@ -143,6 +136,8 @@ class Expressions:
                 found.append(CURRENT[word])
             elif word == "$retval" or (word == "retval" and before not in ("->", ".")):
                 found.append(self._returned(word, at_entry=at_entry, is_struct=_next(words, position) == "->"))
+                if found[-1] == "retval" and not self._result:
+                    self._check_sign("".join(words[:position]), word, "".join(words[position + 1 :]))
             elif word.startswith("$"):
                 names = ["$retval", *(each for each in CURRENT if each[0] == "$"), "$latency", "$entry"]
                 like = closest(word, names, likeness=0.7)
@@ -156,7 +151,7 @@ class Expressions:
             elif word[0] == "'":
                 found.append(self._character(word))
             elif re.match(r"[A-Za-z_]", word) and before not in ("->", "."):
-                found.append(self._name(word, at_entry=at_entry))
+                found.append(self._name(word, at_entry=at_entry, is_indexed=_next(words, position) == "["))
             else:
                 found.append(word)
             position += 1
@@ -190,7 +185,7 @@ class Expressions:
         value = '"a", path' if word == "STRCMP" else "x"
         raise self._refused(word, f"{word} takes a value in parentheses: {word}({value})")
 
-    def _name(self, name: str, *, at_entry: bool) -> str:
+    def _name(self, name: str, *, at_entry: bool, is_indexed: bool = False) -> str:
         """A bare name: a parameter, an argument by its number, or what the other language knows by it."""
         probe = self._probe
         argument = re.fullmatch(r"arg(\d+)", name)
@@ -202,7 +197,9 @@ class Expressions:
         for position, parameter in enumerate(probe.parameters or ()):
             if parameter.name == name:
                 self._is_there(name, at_entry=at_entry)
-                return f"({cast(parameter.type)}arg{position})"
+                # Characters have an address, as numbers: only what is indexed needs their type.
+                type_ = cast(parameter.type) or ("(char *)" if is_indexed and "char" in parameter.type else "")
+                return f"({type_}arg{position})"
         return name
 
     def _is_there(self, name: str, *, at_entry: bool) -> None:
@@ -244,6 +241,19 @@ class Expressions:
         type_ = cast(self._said or self._result)
         return f"({type_}retval)" if type_ else "retval"
 
+    def _check_sign(self, before: str, word: str, behind: str) -> None:
+        """Refuse an operation on a result of an unknown type that gives something else for an int than for 64 bits."""
+        follows = _SIGNED_BEHIND.match(behind)
+        is_cast = before.rstrip().endswith((")", "*"))
+        if not self._probe.where or is_cast or not (follows or _SIGNED_BEFORE.search(before)):
+            return
+        shown = word + (follows[0] if follows else "")
+        raise self._refused(
+            shown,
+            f"{shown}: nothing tells the type of what {self._probe.name} returns, and as 64 bits an int is never "
+            f"negative: write (int){shown}, or (long){shown} if it returns 64 bits",
+        )
+
     def _strcmp(self, inner: str, *, at_entry: bool) -> str:
         (_, text), *values = split(inner, ",")
         if len(values) != 1 or not re.fullmatch(_QUOTED, text.strip(), re.DOTALL):
@@ -264,19 +274,22 @@ class Expressions:
     def wrapped(self, body: str, condition: str) -> str:
         """The probes of the specification: `body` where the condition holds.
 
-        A function may call itself: what is kept is found by the task, and by how many calls it is in.
+        A function may call itself: what is kept is found by the task, and by how many calls it is in. Calls that never
+        return, by longjmp(3) or since the thread ended, are the first that the maps forget.
         """
         place = attach_point(self._probe)
         if not self.entries:
             return f"{place} {{ {guarded(condition, body)} }}\n"
         depth, call = f"@depth{self._number}", "(curtask, $depth)"
         kept = " ".join(f"{each.map}[curtask, $depth] = {each.expression};" for each in self.entries)
+        names = (depth, *[each.map for each in self.entries])
+        maps = "".join([f"let {name} = lruhash({_UNDER_WAY}); " for name in names])
         gone = " ".join(f"delete({each.map}, {call});" for each in self.entries)
         begun = " && ".join(f"has_key({each.map}, {call})" for each in self.entries)
         entry = place.replace("ret", "", 1)
         left = f"if ($depth > 1) {{ {depth}[curtask] = $depth - 1; }} else {{ delete({depth}, curtask); }}"
         return (
-            f"{entry} {{ $depth = {depth}[curtask] + 1; {depth}[curtask] = $depth; {kept} }}\n"
+            f"{maps}{entry} {{ $depth = {depth}[curtask] + 1; {depth}[curtask] = $depth; {kept} }}\n"
             f"{place} {{ $depth = {depth}[curtask]; "
             f"if ({begun}) {{ {guarded(condition, body)} {gone} }} if ($depth > 0) {{ {left} }} }}\n"
         )

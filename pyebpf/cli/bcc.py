@@ -57,25 +57,29 @@ def declare(name: str, description: str) -> Parser:
 def result_types(pid: int | None) -> ResultType:
     """The types of what functions return: of a file by its debugging information, of the kernel by BTF.
 
-    A number's is one of bpftrace's, any other C's; "" where nothing tells it.
+    A number's is one of bpftrace's, any other C's; "" where nothing tells it. Raises InvalidValue for several functions
+    that return different types.
     """
 
     def result(probe: Probe) -> str:
         from pyebpf.runtime.loaded import Loaded
         from pyebpf.script_files import ProgramFiles
 
-        found: DebugType | KernelType
+        found: DebugType | KernelType | None
+        disputed = ""
         try:
             if probe.where:
-                signature = ProgramFiles().function(probe.where, [probe.name], -1 if pid is None else pid).signature
-                if signature is None:
-                    return ""
-                found = signature.result
+                function = ProgramFiles().function(probe.where, [probe.name], -1 if pid is None else pid)
+                found, disputed = function.signature and function.signature.result, function.disputed
             else:
                 with Loaded() as loaded:
                     found = loaded.target().function(probe.name).returns
         except PyebpfError:
             return ""  # what is wrong with the function is told when the script is compiled
+        if disputed:
+            raise InvalidValue(disputed)
+        if found is None:
+            return ""
         if found.kind in ("int", "enum") and found.size in (1, 2, 4, 8):
             return f"{'' if found.signed else 'u'}int{8 * found.size}"
         return found.c_name

@@ -195,7 +195,7 @@ TOOL = SummaryTool(
     build=build,
     drop_labels={"counts": "calls of other functions"},
     snapshot=snapshot,
-    columns=(Column("FUNC", 40, field="function", type="str"), Column("COUNT", 12, ">", type="int")),
+    columns=(Column("FUNC", 40, cut=False, field="function", type="str"), Column("COUNT", 12, ">", type="int")),
     examples=(
         Example("funccount 'tcp_*'", "these functions' calls", "kernel functions"),
         Example("funccount 'vfs_*' 1 5", "each second, five times"),

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 class Parameters(NamedTuple):
     """The signature of functions, the address of the first of them, and the types of their file.
 
-    `unknown` is the reason why there is no signature; "" where it is known.
+    `unknown` is the reason why there is no signature, "" where it is known; `disputed` is that there are several types
+    of what they return, "" where there is one or nothing tells it.
     """
 
     types: DebugTypes
     address: int
     signature: Signature | None
     unknown: str = ""
+    disputed: str = ""
 
 
 def find_parameters(elf: ElfFile, names: Sequence[str], *, binary: str = "") -> Parameters:
@@ -55,8 +57,10 @@ def find_parameters(elf: ElfFile, names: Sequence[str], *, binary: str = "") -> 
         if found is None or found.signature is None:
             found = Parameters(types, address, signature)
         elif _shape(found.signature) != _shape(signature):
-            reason = f"{places[0].name} and {place.name} of {binary} have different parameters: probe them apart"
-            return Parameters(types, address, None, reason)
+            names = f"{places[0].name} and {place.name} of {binary}"
+            same = found.signature.result.c_name == signature.result.c_name
+            disputed = "" if same else f"{names} return different types: probe them apart"
+            return Parameters(types, address, None, f"{names} have different parameters: probe them apart", disputed)
     if found is None:
         raise NotFound(f"{binary} has no code at {places[0].name}")
     return found

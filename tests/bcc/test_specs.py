@@ -11,6 +11,8 @@ from pyebpf.bpftrace.parser import parse
 from pyebpf.errors import InvalidValue
 
 #: The end of a return's probe whose entry keeps values: one call less.
+#: The maps of calls that are under way, `$entry` and `$latency` of which each has one.
+DEPTH = "let @depth0 = lruhash(10240); let @entry0_0 = lruhash(10240); "
 LEFT = "if ($depth > 0) { if ($depth > 1) { @depth0[curtask] = $depth - 1; } else { delete(@depth0, curtask); } }"
 #: Specifications of argdist, by the script of `-C`.
 COUNTED = {
@@ -61,6 +63,7 @@ COUNTED = {
     ),
     "p::f(struct sock *sk):u16:sk->sk_num": "kprobe:f { @spec0[((u16)(((struct sock *)arg0)->sk_num))] = count(); }",
     "r:c:malloc(size_t size):u64:$entry(size):$latency > 100": (
+        f"{DEPTH}let @entry0_1 = lruhash(10240); "
         "uprobe:c:malloc { $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
         "@entry0_0[curtask, $depth] = ((size_t)arg0); @entry0_1[curtask, $depth] = nsecs; }\n"
         "uretprobe:c:malloc { $depth = @depth0[curtask]; "
@@ -76,6 +79,10 @@ TRACED = {
     "do_sys_open": f'kprobe:do_sys_open {{ {ROW}do_sys_open      \\n", pid, tid, comm); }}',
     'u:a:b "%d", arg12': f'usdt:a:b {{ {ROW}b                %d\\n", pid, tid, comm, arg11); }}',
     "p:c:a::b": f'uprobe:c:"a::b" {{ {ROW}a::b             \\n", pid, tid, comm); }}',
+    "c:write(int fd, const char *s) (s[1] == 'a' && s)": (
+        f'uprobe:c:write {{ if ((((char *)arg1)[1] == 97 && (arg1))) {{ {ROW}write            \\n", '
+        "pid, tid, comm); } }"
+    ),
     'c:open (arg2 == 42) "%s %d", arg1, arg2': (
         f'uprobe:c:open {{ if ((arg1 == 42)) {{ {ROW}open             %s %d\\n", pid, tid, comm, '
         "str(arg0), arg1); } }"
@@ -98,7 +105,7 @@ TRACED = {
         "pid, tid, comm, arg3); } }"
     ),
     'r:c:fopen (STRCMP("a b", $entry(arg1)))': (
-        "uprobe:c:fopen { $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
+        f"{DEPTH}uprobe:c:fopen {{ $depth = @depth0[curtask] + 1; @depth0[curtask] = $depth; "
         "@entry0_0[curtask, $depth] = arg0; }\n"
         "uretprobe:c:fopen { $depth = @depth0[curtask]; if (has_key(@entry0_0, (curtask, $depth))) { "
         'if (((str(@entry0_0[curtask, $depth]) == "a b"))) { '
@@ -162,6 +169,11 @@ REFUSED_TRACES = {
     'r:c:kill (retval < 0) "x"': ("retval < 0: nothing tells the type of what kill returns", "r"),
     'r:c:kill (retval != -1) "x"': ("write (int)retval != -1, or (long)retval != -1", "r"),
     'r:c:kill ($entry(arg2) > 0 && $retval == -1) "x"': ("write (int)$retval == -1", "$"),
+    'r:c:kill (retval > 0) "x"': ("write (int)retval > 0, or (long)retval > 0 if it returns 64 bits", "r"),
+    'r:c:kill (0 <= $retval) "x"': ("write (int)$retval, or (long)$retval if", "$"),
+    'r:c:kil* "%d", retval >> 1': ("retval >> 1: nothing tells the type of what kil* returns", "r"),
+    'r:c:kill "%d", retval / 2': ("write (int)retval / 2", "r"),
+    'r:c:kill "%d", 100 % retval': ("write (int)retval, or", "r"),
     't:a:b ($retval < 0) "%d", args->ret': ("of a system call write args->ret", "$"),
     "c:malloc %d bytes, arg1": ('a format of trace stands in double quotes, its values behind it: "%d", arg1', "%"),
     "c:malloc size: %d, arg1": ("this is no probe; a format of trace stands in double quotes", "c"),
@@ -219,13 +231,13 @@ AROUND = ["{}", "(int){}", "!{}", "({} > 3 && $tgid > 1)", "-{}", "(({}))", "{} 
 def test_a_word_means_the_same_everywhere(word, around):
     """In predicates, filters, and values of either command; what is made parses."""
     given, meant = around.replace("{}", word), around.replace("{}", WORDS[word]).replace("$tgid", "pid")
-    trace = trace_script([parse_trace(f'r:c:f ({given}) "%d", {given}')], TraceOptions())
+    trace = trace_script([parse_trace(f'r::f ({given}) "%d", {given}')], TraceOptions())
     assert f"if (({meant}))" in trace
     assert f"comm, {meant});" in trace
-    counted = distribution_script([("count", parse_distribution(f"r:c:f():u64:0+{given}:{given}"))])
+    counted = distribution_script([("count", parse_distribution(f"r::f():u64:0+{given}:{given}"))])
     assert f"if (({meant}))" in counted
     assert f"@spec0[((u64)(0+{meant}))]" in counted
-    alone = trace_script([parse_trace(f"r:c:f ({given})")], TraceOptions())
+    alone = trace_script([parse_trace(f"r::f ({given})")], TraceOptions())
     assert f"if (({meant}))" in alone
     for script in (trace, counted, alone):
         parse(script, "<script>")
@@ -296,7 +308,7 @@ def test_the_type_of_a_result_is_asked_for_where_it_is_used():
         asked.append(probe.name)
         return ""
 
-    traces = ["r:c:g ($latency > 1)", "r:c:h (retval > 1)", 'r:c:i* "%d", retval', "p:c:j"]
+    traces = ["r:c:g ($latency > 1)", "r:c:h (retval == 1)", 'r:c:i* "%d", retval', "p:c:j"]
     trace_script([parse_trace(text) for text in traces], TraceOptions(), result)
     assert asked == ["h"]
 

@@ -299,7 +299,8 @@ int main(void) {
 def test_what_a_program_returns_has_its_type(tmp_path):
     """Members of a struct that is pointed to, characters, structs by content; others are refused."""
     path = compiled(tmp_path / "program", RESULTS, "-O1")
-    with running("trace", f'r:{path}:make (retval->id > 3) "%d", $retval->in.a', f"p:{path}:take (c == 'c')") as tool:
+    given = f"p:{path}:take (c == 'c')"
+    with running("trace", f'r:{path}:make (retval->id > 3) "%d", $retval->in.a', given) as tool:
         subprocess.run([path], check=True)
         tool.stop()
     assert [line.split()[3:] for line in tool.out.splitlines()[1:]] == [["take"], ["make", "0"], ["make", "1"]]
@@ -311,6 +312,40 @@ def test_what_a_program_returns_has_its_type(tmp_path):
     for name, message in (("scale", "scale returns a double"), ("nothing", "nothing returns nothing")):
         done = pyebpf("argdist", "-C", f"r:{path}:{name}():u64:$retval")
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+OTHER_OF_ITS_NAME = """
+static __attribute__((noinline)) int twin(short x) { asm volatile("" ::: "memory"); return -x; }
+int first(int x) { return twin(x); }
+"""
+LEAVES = """
+#include <setjmp.h>
+static jmp_buf back;
+int first(int x);
+static __attribute__((noinline)) long twin(long x, char *y) { asm volatile("" ::: "memory"); return x; }
+__attribute__((noinline)) int leaves(int n, int out) {
+    asm volatile("" ::: "memory"); if (out) longjmp(back, 1); return n;
+}
+int main(void) {
+    for (volatile int i = 0; i < 20000; i++) if (!setjmp(back)) leaves(i, 1);
+    for (int i = 0; i < 5; i++) leaves(i, 0);
+    return first(3) + (int)twin(3, 0);
+}
+"""
+
+
+def test_calls_that_never_return_leave_room_for_others(tmp_path):
+    """By longjmp(3): what their entries kept is forgotten before that of those that are under way."""
+    first = compiled(tmp_path / "first", OTHER_OF_ITS_NAME, "-O1", "-c")
+    path = compiled(tmp_path / "program", LEAVES, "-O1", first)
+    with running("argdist", "-C", f"r:{path}:leaves():int,int:$retval,$entry(n)", "-i", "60") as tool:
+        subprocess.run([path], check=False)
+        tool.stop()
+    assert re.findall(r"^\[\d, .*", tool.out, re.MULTILINE) == [f"[{n}, {n}]: 1" for n in range(5)]
+    assert "dropped" not in tool.out + tool.err
+    done = pyebpf("trace", f'r:{path}:twin (retval > 9) "%d", retval')
+    assert done.returncode == 2
+    assert f"twin and twin of {path} return different types: probe them apart" in done.stderr
 
 
 def test_a_process_has_files_that_patterns_match(tmp_path):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 
 import pytest
 
 from pyebpf.errors import InvalidValue, NotFound
 from pyebpf.programs import funccount
 from tests.support.command import pyebpf, running
+from tests.support.debugged import compiled
 from tests.support.needs import needs
 from tests.support.traced import Traced, binary
 
@@ -156,3 +158,18 @@ def test_a_process_that_has_ended_is_one_line():
         run = pyebpf("funccount", "-p", str(pid), pattern)
         assert run.returncode == 2
         assert run.stderr == f"pyebpf funccount: --pid: there is no process {pid}; see pyebpf funccount --help\n"
+
+
+def test_long_names_are_whole(tmp_path):
+    """Two that begin alike are told apart, however long they are."""
+    needs("attach:uprobe")
+    names = [f"{'a_name_that_begins_as_others_do_' * 2}{end}" for end in ("one", "two")]
+    code = "".join(f'__attribute__((noinline)) void {name}(void) {{ asm volatile(""); }}\n' for name in names)
+    path = compiled(tmp_path / "program", f"{code}int main(void) {{ {names[0]}(); {names[1]}(); {names[1]}(); }}")
+    with running("funccount", f"{path}:a_*") as tool:
+        subprocess.run([path], check=False)
+        tool.stop()
+    assert [line.split() for line in tool.out.splitlines() if line.startswith("a_")] == [
+        [names[0], "1"],
+        [names[1], "2"],
+    ]

@@ -34,12 +34,16 @@ _MAX_DEPTH, _MAX_MEMBERS = 16, 1 << 14
 
 
 class UserFunction(NamedTuple):
-    """Functions that a uprobe is at: the types of their file, an address, and the signature, or why it is unknown."""
+    """Functions that a uprobe is at: the types of their file, an address, and the signature, or why it is unknown.
+
+    `disputed` is that they return different types.
+    """
 
     types: DebugTypes
     address: int
     signature: Signature | None
     unknown: str = ""
+    disputed: str = ""
 
 
 class UserTypes:
