@@ -48,7 +48,7 @@ def space_of(s: Scope, value: Value) -> Space:
         return value.type.space
     if isinstance(value, Embedded):
         return value.entity.space
-    return Space.USER if s.point.target == "syscalls" else space_of_numbers(s)
+    return Space.USER if s.point.target in ("syscalls", "raw_syscalls") else space_of_numbers(s)
 
 
 def text_at(s: Scope, address: ir.Value, space: Space, size: int) -> Text:
