@@ -29,6 +29,7 @@ AARCH64 = Architecture(
         "lr": ("x30", 8),
         **{f"{letter}{n}": (f"x{n}", size) for n in range(31) for letter, size in {"x": 8, "w": 4}.items()},
     },
+    high_bytes={},
     # A constant, a register, [base], [base, displacement], [base, index], [base, index, lsl shift].
     # GCC writes numbers bare, clang behind a `#`.
     operand_forms=(

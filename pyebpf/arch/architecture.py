@@ -32,6 +32,7 @@ class Architecture:
     call_prefix          what stands before a system call's name in its function's (`__x64_sys_openat`), whose only
                          argument is a pointer to the saved registers
     operand_names        each name that instructions have for a register or its part: the name here, and bytes
+    high_bytes           names of bits 8 to 15 of a register, likewise
     operand_forms        operands as the assembler spells them: regular expressions, each part of one a named group.
                          `register` and `constant`; `displacement`, `base`, `index`, with its `scale` (a factor) or
                          `shift`, of memory
@@ -53,6 +54,7 @@ class Architecture:
     call_arguments: tuple[str, ...]
     call_prefix: str
     operand_names: Mapping[str, tuple[str, int]]
+    high_bytes: Mapping[str, str]
     operand_forms: tuple[str, ...]
 
     def __hash__(self) -> int:

@@ -22,6 +22,7 @@ class UsdtArgument(NamedTuple):
     """The location of an argument: constant + base + (scaled << scale), and if `in_memory` the value stored there.
 
     `base` and `scaled` are registers by their names in struct pt_regs, "" for none. `size` is 1, 2, 4 or 8 bytes.
+    `is_high` tells that the value is bits 8 to 15 of the base, and of one byte.
     """
 
     size: int
@@ -31,6 +32,7 @@ class UsdtArgument(NamedTuple):
     scaled: str = ""
     scale: int = 0
     in_memory: bool = False
+    is_high: bool = False
 
 
 _SIZED = re.compile(r"(-?)([1248])@(.+)", re.DOTALL)
@@ -53,7 +55,7 @@ def parse_argument(
 
     `symbol` gives the virtual address of a symbol of the file. An address in the file is told by its distance from the
     probe, whose own address the instruction pointer has wherever the file is loaded. Raises InvalidValue for a form
-    that is not known here (floating point, segments, high bytes, extended registers).
+    that is not known here (floating point, segments, extended registers).
     """
     match = _SIZED.fullmatch(text)
     if match is None and text and "@" not in text:
@@ -63,6 +65,8 @@ def parse_argument(
         raise _unknown(text)
     size, signed = int(match[2]), match[1] == "-"
     parts = _parts(match[3], text, arch)
+    if size == 1 and parts["register"] in arch.high_bytes:
+        return UsdtArgument(size, signed, base=arch.high_bytes[parts["register"]], is_high=True)
     if parts["register"]:
         return UsdtArgument(size, signed, base=_register(parts["register"], text, arch, part=True))
     here = arch.instruction

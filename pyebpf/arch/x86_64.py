@@ -32,6 +32,7 @@ X86_64 = Architecture(
         **{low: (name, 1) for name, low in _LEGACY.items()},
         **{f"r{n}{part}": (f"r{n}", size) for n in range(8, 16) for part, size in _PARTS.items()},
     },
+    high_bytes={f"{letter}h": f"{letter}x" for letter in "abcd"},
     # A register, a constant, displacement(base, index, scale) of which every part may be missing, a symbol.
     operand_forms=(
         r"%(?P<register>\w+)",

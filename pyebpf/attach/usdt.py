@@ -53,6 +53,8 @@ COUNT = Struct("<Q")
 SPEC_SIZE = COUNT.size + MAX_ARGUMENTS * ARGUMENT.size
 NO_REGISTER = 0xFFFF
 IN_MEMORY, SIGNED = 1, 2
+#: A flag whose number is how many bits below the value there are in the register.
+HIGH_BYTE = 8
 
 
 def forms_spec() -> MapSpec:
@@ -180,9 +182,10 @@ def _argument(p: ProgramBuilder, position: int) -> ir.Value:
         size = b.emit(Op.AND, b.load(form, start + _SIZE, 1), b.const(7))
         b.call(PROBE_READ_USER, place, b.emit(Op.ADD, size, b.const(1)), b.read_final(value))
         b.write(value, b.load(place, 0, 8))
-    # The low bytes are the argument's, whatever the register or the memory has above.
+    # The low bytes are the argument's, or the second one is, whatever the register or the memory has above.
     shift = b.load(form, start + _SHIFT, 1)
-    high = b.emit(Op.SHL, b.read_final(value), shift)
+    above = b.emit(Op.SUB, shift, b.emit(Op.AND, flags, b.const(HIGH_BYTE)))
+    high = b.emit(Op.SHL, b.read_final(value), above)
     result = b.variable(hint="argument")
     b.write(result, b.emit(Op.LSHR, high, shift))
     with b.if_(Compare(Relation.SET, flags, b.const(SIGNED))):

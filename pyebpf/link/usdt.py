@@ -10,6 +10,7 @@ from pyebpf.arch.operands import parse_argument, parse_arguments
 from pyebpf.attach.usdt import (
     ARGUMENT,
     COUNT,
+    HIGH_BYTE,
     IN_MEMORY,
     MAX_ARGUMENTS,
     NO_REGISTER,
@@ -119,6 +120,7 @@ def _packed(argument: UsdtArgument) -> bytes:
         host_architecture().register_offset(name) if name else NO_REGISTER for name in (argument.base, argument.scaled)
     ]
     flags = (IN_MEMORY if argument.in_memory else 0) | (SIGNED if argument.signed else 0)
+    flags |= HIGH_BYTE if argument.is_high else 0
     return ARGUMENT.pack(argument.constant, *offsets, flags, argument.scale, argument.size - 1, 64 - 8 * argument.size)
 
 

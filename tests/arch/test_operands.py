@@ -18,6 +18,8 @@ X86_64_FORMS = {
     "-1@%sil": UsdtArgument(1, True, base="si"),
     "1@%r9b": UsdtArgument(1, False, base="r9"),
     "%rax": UsdtArgument(8, False, base="ax"),
+    "-1@%ah": UsdtArgument(1, True, base="ax", is_high=True),
+    "1@%dh": UsdtArgument(1, False, base="dx", is_high=True),
     "8@$0": UsdtArgument(8, False),
     "-4@$-5": UsdtArgument(4, True, -5),
     "4@$0xff": UsdtArgument(4, False, 255),
@@ -39,7 +41,8 @@ X86_64_FORMS = {
     "8@number(%rdx)": UsdtArgument(8, False, NUMBER - HERE, "ip", "dx", 0, in_memory=True),
 }
 X86_64_UNKNOWN = (
-    "", "8@", "3@%rax", "8f@%xmm0", "8@%xmm0", "1@%ah", "8@%fs:-8", "8@(%eax)", "8@8(%rip)", "8@(%rax,%rbx,3)", "8@4",
+    "", "8@", "3@%rax", "8f@%xmm0", "8@%xmm0", "2@%ah", "1@%sih", "1@(%ah)",
+    "8@%fs:-8", "8@(%eax)", "8@8(%rip)", "8@(%rax,%rbx,3)", "8@4",
     "8@number(%rax,%rbx,8)", "8@-number(%rip)", "8@number+number(%rip)", "4@$08", "8@1 2(%rax)", "8@()", "x@%rax",
     "8@%rax%rbx", "8@other(%rip)", "8@(%rip)", "8@number(%rip,%rax)", "8@x0", "4@[sp, 12]",
 )  # fmt: skip

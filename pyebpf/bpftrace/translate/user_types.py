@@ -166,8 +166,8 @@ def argument(s: Scope, attach: Uprobe, name: str, node: ast.Node) -> Value:
     position = _positions(s, signature, node)[names.index(name)]
     if position is None:
         raise s.error(
-            f"where {name} is passed is not known: a value before it, or the result, is of a class that compilers pass "
-            "in two ways, or of an unknown type",
+            f"where {name} is passed is not known: a value before it, or the result, is of a type that compilers pass "
+            "in two ways, or of an unknown one",
             node,
         )
     p, found = s.p, s.script.user_types.kernel_type(type_)

@@ -38,10 +38,13 @@ OF_CODE: Wanted = {
 _TYPE = frozenset({Attribute.SIBLING, Attribute.TYPE})
 _COMPOSITE = frozenset({
     Attribute.SIBLING, Attribute.NAME, Attribute.BYTE_SIZE, Attribute.DECLARATION, Attribute.CALLING_CONVENTION,
+    Attribute.ALIGNMENT,
 })  # fmt: skip
 #: Those that are read for types and parameters.
 OF_TYPES: Wanted = {
-    **dict.fromkeys((Tag.COMPILE_UNIT, Tag.PARTIAL_UNIT, Tag.SKELETON_UNIT), _UNIT | {Attribute.LANGUAGE}),
+    **dict.fromkeys(
+        (Tag.COMPILE_UNIT, Tag.PARTIAL_UNIT, Tag.SKELETON_UNIT), _UNIT | {Attribute.LANGUAGE, Attribute.PRODUCER}
+    ),
     Tag.SUBPROGRAM: _EXTENT | _NAMES | {Attribute.CALLING_CONVENTION, Attribute.TYPE},
     Tag.FORMAL_PARAMETER: _TYPE | {Attribute.NAME, Attribute.ABSTRACT_ORIGIN},
     Tag.BASE_TYPE: frozenset({Attribute.NAME, Attribute.BYTE_SIZE, Attribute.ENCODING}),
@@ -50,15 +53,16 @@ OF_TYPES: Wanted = {
     Tag.ENUMERATOR: frozenset({Attribute.NAME, Attribute.CONST_VALUE}),
     Tag.MEMBER: _TYPE | {
         Attribute.NAME, Attribute.DATA_MEMBER_LOCATION, Attribute.BYTE_SIZE, Attribute.BIT_SIZE, Attribute.BIT_OFFSET,
-        Attribute.DATA_BIT_OFFSET, Attribute.DECLARATION,
+        Attribute.DATA_BIT_OFFSET, Attribute.DECLARATION, Attribute.ALIGNMENT,
     },
     Tag.INHERITANCE: _TYPE | {Attribute.DATA_MEMBER_LOCATION},
-    Tag.TYPEDEF: _TYPE | {Attribute.NAME},
+    Tag.TYPEDEF: _TYPE | {Attribute.NAME, Attribute.ALIGNMENT},
+    Tag.ARRAY_TYPE: _TYPE | {Attribute.GNU_VECTOR, Attribute.ALIGNMENT},
     Tag.SUBRANGE_TYPE: frozenset({Attribute.UPPER_BOUND, Attribute.COUNT}),
     **dict.fromkeys(
         (
-            Tag.POINTER_TYPE, Tag.REFERENCE_TYPE, Tag.RVALUE_REFERENCE_TYPE, Tag.ARRAY_TYPE, Tag.CONST_TYPE,
-            Tag.VOLATILE_TYPE, Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE, Tag.PTR_TO_MEMBER_TYPE,
+            Tag.POINTER_TYPE, Tag.REFERENCE_TYPE, Tag.RVALUE_REFERENCE_TYPE, Tag.CONST_TYPE, Tag.VOLATILE_TYPE,
+            Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE, Tag.PTR_TO_MEMBER_TYPE,
         ),
         _TYPE,
     ),

@@ -54,6 +54,7 @@ class Attribute(IntEnum):
     LANGUAGE = 0x13
     COMP_DIR = 0x1B
     CONST_VALUE = 0x1C
+    PRODUCER = 0x25
     UPPER_BOUND = 0x2F
     ABSTRACT_ORIGIN = 0x31
     CALLING_CONVENTION = 0x36
@@ -71,7 +72,9 @@ class Attribute(IntEnum):
     STR_OFFSETS_BASE = 0x72
     ADDR_BASE = 0x73
     RNGLISTS_BASE = 0x74
+    ALIGNMENT = 0x88
     MIPS_LINKAGE_NAME = 0x2007
+    GNU_VECTOR = 0x2107
     GNU_ADDR_BASE = 0x2133
 
 
@@ -82,6 +85,8 @@ class Encoding(IntEnum):
     FLOAT = 0x04
     SIGNED = 0x05
     SIGNED_CHAR = 0x06
+    DECIMAL_FLOAT = 0x0F
+    COMPLEX_INTEGER = 0x80  # gcc's and clang's, in the range of vendors
 
 
 class Form(IntEnum):

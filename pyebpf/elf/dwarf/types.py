@@ -30,10 +30,12 @@ _KINDS: dict[int, Kind] = {Tag.STRUCTURE_TYPE: "struct", Tag.CLASS_TYPE: "struct
 _POINTERS = frozenset({Tag.POINTER_TYPE, Tag.REFERENCE_TYPE, Tag.RVALUE_REFERENCE_TYPE})
 _QUALIFIERS = frozenset({Tag.TYPEDEF, Tag.CONST_TYPE, Tag.VOLATILE_TYPE, Tag.RESTRICT_TYPE, Tag.ATOMIC_TYPE})
 _SIGNED = frozenset({Encoding.SIGNED, Encoding.SIGNED_CHAR})
-_FLOATS = frozenset({Encoding.FLOAT, Encoding.COMPLEX_FLOAT})
+_FLOATS = frozenset({Encoding.FLOAT, Encoding.COMPLEX_FLOAT, Encoding.DECIMAL_FLOAT})
 _NAMED = frozenset({*_KINDS, Tag.ENUMERATION_TYPE, Tag.TYPEDEF, Tag.BASE_TYPE})
 _SCOPES = frozenset({Tag.NAMESPACE, Tag.MODULE})
 _POINTER_SIZE = 8
+#: The name of C++'s pointers to members, which are two words if those are functions.
+MEMBER_POINTER = "pointer to a member"
 _PLUS_UCONST = 0x23  # DW_OP_plus_uconst
 #: DW_CC_program: it and those before are called as C's functions are. DW_CC_pass_by_reference and …_by_value: so are
 #: values of this class.
@@ -51,13 +53,15 @@ _NO_LENGTH = 1 << 31  # from here on it is -1
 #: Bytes of units that are kept.
 _KEPT = 1 << 24
 _MAX_MEMBERS, _MAX_PARAMETERS = 1 << 14, 256
+_MAX_ALIGNMENT = 1 << 28  # of ELF files
 
 
 class DebugType(NamedTuple):
     """A type of C, typedefs and qualifiers removed; `alias` is the outermost typedef, "" without one.
 
     `size` is in bytes, `element` what a pointer points to (a `void *` has an element of kind "void") or an array
-    consists of, `length` of them. A struct's members are `owner`'s to tell, which knows it by `place`.
+    consists of, `length` of them. A struct's members are `owner`'s to tell, which knows it by `place`. `alignment` is
+    in bytes, where the program asks for one by an attribute or `alignas`, else 0.
     """
 
     kind: Kind
@@ -69,6 +73,9 @@ class DebugType(NamedTuple):
     length: int = 0
     place: int = 0
     owner: DebugTypes | None = None
+    alignment: int = 0
+    #: Whether an array is a vector, which is one value.
+    is_vector: bool = False
 
     @property
     def c_name(self) -> str:
@@ -91,7 +98,8 @@ class DebugType(NamedTuple):
 class DebugMember(NamedTuple):
     """A member of a struct: its place from the start, and how many bits a bit-field has, else 0.
 
-    `base` is a class that the struct is derived from: its members are the struct's own.
+    `base` is a class that the struct is derived from: its members are the struct's own. `alignment` is what the program
+    asks for, else 0.
     """
 
     name: str
@@ -99,6 +107,7 @@ class DebugMember(NamedTuple):
     bit_offset: int
     bit_size: int = 0
     base: bool = False
+    alignment: int = 0
 
 
 class DebugParameter(NamedTuple):
@@ -109,10 +118,11 @@ class DebugParameter(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """The parameters of a function, in order, and what it returns."""
+    """The parameters of a function, in order, what it returns, and what its compiler calls itself."""
 
     parameters: tuple[DebugParameter, ...]
     result: DebugType
+    producer: str = ""
 
 
 _VOID = DebugType("void", 0, "void")
@@ -167,6 +177,11 @@ class DebugTypes:
         """
         with Garbled(self.elf.path):
             return self._by_reference(type_, _MAX_STEPS)
+
+    def alignment(self, type_: DebugType) -> int:
+        """The alignment that a struct's definition asks for, whatever typedefs of it do; 0 for none."""
+        with Garbled(self.elf.path):
+            return _alignment(self._entry(type_.place)[1])
 
     def enumerators(self, type_: DebugType) -> tuple[tuple[int, str], ...]:
         """The numbers and names of an enum of this file."""
@@ -278,26 +293,31 @@ class DebugTypes:
 
     def _type(self, unit: Unit, entry: Entry, steps: int = _MAX_STEPS) -> DebugType:
         tag = entry.abbreviation.tag
-        name, size = _name(unit, entry), _size(unit, entry)
+        name, size, alignment = _name(unit, entry), _size(unit, entry), _alignment(entry)
         place = unit.header.offset + entry.place
         if tag in _QUALIFIERS:
             found = self._type_of(unit, entry, steps)
-            return found._replace(alias=name) if tag == Tag.TYPEDEF and name else found
+            if tag == Tag.TYPEDEF and name:
+                found = found._replace(alias=name)
+            return found._replace(alignment=alignment) if alignment else found
         if tag in _POINTERS:
             return DebugType("pointer", _POINTER_SIZE, element=self._type_of(unit, entry, steps))
         if tag in _KINDS:
-            return DebugType(_KINDS[tag], size, name, place=place, owner=self)
+            return DebugType(_KINDS[tag], size, name, place=place, owner=self, alignment=alignment)
         if tag == Tag.ENUMERATION_TYPE:
             under = self._type_of(unit, entry, steps)
             return DebugType("enum", size or under.size, name, signed=under.signed, place=place, owner=self)
         if tag == Tag.ARRAY_TYPE:
-            return self._array(unit, entry, self._type_of(unit, entry, steps))
+            found = self._array(unit, entry, self._type_of(unit, entry, steps))
+            return found._replace(alignment=alignment) if alignment else found
         if tag == Tag.BASE_TYPE:
             encoding = _number(entry, Attribute.ENCODING)
+            if encoding == Encoding.COMPLEX_INTEGER and "complex" not in name:
+                name = "complex"  # gcc has a name only for that of int
             return DebugType("float" if encoding in _FLOATS else "int", size, name, signed=encoding in _SIGNED)
         if tag == Tag.PTR_TO_MEMBER_TYPE:
             is_function = self._type_of(unit, entry, steps).kind == "function"
-            return DebugType("int", 2 * _POINTER_SIZE if is_function else _POINTER_SIZE, "pointer to a member")
+            return DebugType("int", 2 * _POINTER_SIZE if is_function else _POINTER_SIZE, MEMBER_POINTER)
         if tag == Tag.UNSPECIFIED_TYPE:  # of nullptr
             return DebugType("int", _POINTER_SIZE, name)
         return DebugType("function", 0) if tag == Tag.SUBROUTINE_TYPE else _VOID
@@ -314,7 +334,7 @@ class DebugTypes:
                 lengths.append(length if 0 < length < _NO_LENGTH else 0)
         for length in reversed(lengths):
             element = DebugType("array", element.size * length, element=element, length=length)
-        return element
+        return element._replace(is_vector=True) if lengths and Attribute.GNU_VECTOR in entry.values else element
 
     def _members(self, unit: Unit, entry: Entry) -> Iterator[DebugMember]:
         number = 0
@@ -336,7 +356,7 @@ class DebugTypes:
                 # DWARF 2 and 3 count from the highest bit of the unit that the bits lie in.
                 storage = 8 * (_size(unit, each) or type_.size)
                 start += storage - _value(unit, values[Attribute.BIT_OFFSET]) - bits
-            yield DebugMember(_name(unit, each), type_, start, bits, base=tag == Tag.INHERITANCE)
+            yield DebugMember(_name(unit, each), type_, start, bits, tag == Tag.INHERITANCE, _alignment(each))
 
     def _by_reference(self, type_: DebugType, steps: int) -> bool | None:
         if type_.place not in self._passed:
@@ -399,12 +419,13 @@ def _signature(owner: DebugTypes, unit: Unit, entry: Entry) -> Signature | None:
             unit.budget.check(len(found), _MAX_PARAMETERS, "parameters of a function")
     if any(each.name == _VIRTUAL_TABLES for each in found):
         return None
-    values = entry.values
+    values, producer = entry.values, unit.text(unit.root.values.get(Attribute.PRODUCER))
     if Attribute.TYPE not in values and (declaration := values.get(Attribute.SPECIFICATION)) is not None:
         if (referred := owner._referred(unit, declaration)) is None:
             return None
         owner, unit, entry = referred
-    return Signature(tuple(each for each in found if each.name != _IN_CHARGE), owner._type_of(unit, entry))
+    parameters = tuple(each for each in found if each.name != _IN_CHARGE)
+    return Signature(parameters, owner._type_of(unit, entry), producer)
 
 
 def _enumerators(unit: Unit, entry: Entry) -> Iterator[tuple[int, str]]:
@@ -429,6 +450,12 @@ def _size(unit: Unit, entry: Entry) -> int:
     value = entry.values.get(Attribute.BYTE_SIZE)
     size = 0 if value is None else _value(unit, value)
     return size if 0 < size < _NO_LENGTH else 0
+
+
+def _alignment(entry: Entry) -> int:
+    """The alignment that an entry asks for; 0 if it asks for none, or for one that nothing has."""
+    number = _number(entry, Attribute.ALIGNMENT)
+    return number if 0 < number <= _MAX_ALIGNMENT and not number & (number - 1) else 0
 
 
 def _value(unit: Unit, value: Value) -> int:
