@@ -93,6 +93,8 @@ class Script(BPF):
         self.warns = True
         #: The status that the script's last `exit()` gave, END's among them.
         self.status = 0
+        #: Whether `printed()` has come to an `exit()`.
+        self.exited = False
         #: Whether names of processes and files, and all other strings, are printed as tools print them: what a
         #: terminal would obey escaped. bpftrace prints them as they are.
         self.escapes = False
@@ -157,8 +159,15 @@ class Script(BPF):
             self.close()
 
     def printed(self) -> Iterator[str]:
-        """Carry out what probes asked for since the last call, up to `exit()`, and yield the text: inside `with`."""
-        return self._printed(self.printer(), 0.0)
+        """Carry out what probes asked for since the last call, up to `exit()`, and yield the text: inside `with`.
+
+        An `exit()` ends nothing here: `exited` and `status` tell of it.
+        """
+        printer = self.printer()
+        yield from self._printed(printer, 0.0)
+        yield from self._exited(printer)
+        if printer.status is not None:
+            self.exited, self.status = True, printer.status
 
     def _start(self, *, attach: bool) -> None:
         """Load and attach as any BPF, if the process is there whose events are wanted."""
@@ -221,8 +230,13 @@ class Script(BPF):
         """
         if self._entered:
             raise InvalidValue("output() attaches the script by itself, and closes it: leave out the `with` around it")
+        for name, function in (("stop", stop), ("attached", attached)):
+            if not callable(function):
+                raise InvalidValue(f"output({name}={function!r}): give a function")
         if duration is not None:
             check_argument("output(duration=...)", duration, (int, float), "seconds")
+            if not duration >= 0:  # nor nan
+                raise InvalidValue(f"output(duration={duration}): give seconds, 0 or more")
         others = [each for each in self._script.lists if each is not self._script.benchmarks]
         if self._script.benchmarks and not any(others) and not benchmarks:
             raise InvalidValue("No probes attached: --mode bench, or output(benchmarks=True), runs the bench probes")
@@ -388,7 +402,7 @@ def _check_arguments(text: str, arguments: Sequence[str], pid: int | None, child
         if process is None:
             continue
         check_argument(f"Script({name}=...)", process, int, "the number of a process")
-        if process <= 0:
+        if process is True or process <= 0:
             raise InvalidValue(f"Script({name}={process}): give the number of a process, 1 or more")
 
 

@@ -384,6 +384,8 @@ class Expressions(Types):
             value = None if self.tokens[self.index] == ":" else self.unary()
             if value is None or self.tokens[self.index] == ":":
                 self.fail(f"a block in braces follows the condition of `{word}`, and no colon: `{word} (…) {{ … }}`")
+            if self.tokens[self.index] != "{":
+                self.fail(f"a condition stands in parentheses: `{word} (…) {{ … }}`")
             return value
         value = self.expression()
         self.expect(")", f"after the condition of `{word}`")

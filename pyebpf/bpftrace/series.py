@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace.tables import Shown
 from pyebpf.bpftrace.value_types import Number
+from pyebpf.errors import InvalidValue
 from pyebpf.maps.keyed import KeyedMap
 from pyebpf.types import S64, U64, ArrayType, TupleType
 from pyebpf.uapi.bpf import MapType
@@ -61,6 +62,18 @@ class SeriesTable(Shown, KeyedMap[Any, Any]):
         last = max((max(each) for each in found.values()), default=0)
         first = last - self.count + 1
         return {key: self._points(values, first, last) for key, values in found.items()}
+
+    def snapshot(self) -> dict[Any, Any]:
+        """The points of each key now, as a dictionary: its one key is 0 where the series has none."""
+        return self._entries()
+
+    def __getitem__(self, key: Any) -> list[Point]:
+        """The points of a key now. Raises KeyError for one that has none."""
+        return self._entries()[key]
+
+    def interval(self) -> dict[Any, Any]:
+        """Raise InvalidValue: each point has its own interval."""
+        raise InvalidValue(f"{self.name} is a series of intervals by itself: snapshot() has the points of each")
 
     def _points(self, values: Mapping[int, int], first: int, last: int) -> list[Point]:
         begin = min((epoch for epoch in values if epoch >= first), default=last)

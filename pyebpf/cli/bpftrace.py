@@ -51,7 +51,8 @@ def run_text(arguments: list[str]) -> int:
         if is_option(rest[0]) and options[-1:] != ["--"]:
             raise UsageError("pyebpf -e", f"unknown option {rest[0]}", SEE)
         arguments = [rest[0], *(each for each in options if each != "--"), *rest[1:]]
-    return _run(arguments[0], "<script>", arguments[1:], "pyebpf -e")
+    text = os.fsencode(arguments[0]).decode("utf-8", "surrogateescape")  # whatever the locale
+    return _run(text, "<script>", arguments[1:], "pyebpf -e")
 
 
 def is_script(arguments: list[str]) -> bool:
@@ -65,6 +66,8 @@ def run_file(arguments: list[str], program: str = "pyebpf run") -> int:
     rest, _ = split_options(arguments, program)
     options = [each for each in arguments[: len(arguments) - len(rest)] if each != "--"]
     data, shown = read_input(rest[0])
+    if b"\0" in data:
+        raise UsageError(program, f"{shown} is no script: it has a byte that is 0", SEE)
     return _run(data.decode("utf-8", "surrogateescape"), shown, [*options, *rest[1:]], program)
 
 
@@ -271,5 +274,5 @@ def text_sink(stream: TextIO | None = None) -> Sink:
     """A stream, standard output by default, for text with the bytes of processes in it, as bpftrace prints them."""
     found = stream or sys.stdout
     assert isinstance(found, TextIOWrapper)  # the process's own, or a file
-    found.reconfigure(errors="surrogateescape")
+    found.reconfigure(encoding="utf-8", errors="surrogateescape")  # whatever the locale: those bytes go through
     return Sink(found)

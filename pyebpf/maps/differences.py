@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 def check_counters(map_name: str, kind: Type | None) -> None:
     """Raise InvalidValue unless a map's values are integers, or records and arrays of nothing but integers."""
-    uncountable = _uncountable(kind, "values")
+    uncountable = _uncountable(kind, "a value of this one")
     if uncountable is not None:
         what, found = uncountable
         raise InvalidValue(
             f"map {map_name}: interval() subtracts integers, and {what} is not an integer but {found!r}: "
-            "read the map by items(), or take its entries out by drain()"
+            "read the map by snapshot(), or take its entries out by drain()"
         )
 
 

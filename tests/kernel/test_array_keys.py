@@ -107,9 +107,9 @@ def test_intervals_of_records_by_processor(make):
 
 
 @pytest.mark.parametrize(
-    ("value", "part"), [(Named.layout, r"Named.name .*char\[8\]"), (array_of(U8, 4), r"values .*u8\[4\]")]
+    ("value", "part"), [(Named.layout, r"Named.name .*char\[8\]"), (array_of(U8, 4), r"a value of this one .*u8\[4\]")]
 )
 def test_what_has_no_difference(make, value, part):
     """It is refused at the first call, even if nothing has been counted."""
-    with pytest.raises(InvalidValue, match=rf"interval\(\) subtracts integers, and {part}: read the map by items"):
+    with pytest.raises(InvalidValue, match=rf"interval\(\) subtracts integers, and {part}: read the map by snapshot"):
         make(MapType.HASH, U32, value).interval()

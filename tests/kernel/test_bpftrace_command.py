@@ -400,3 +400,21 @@ def test_commands_that_wait_are_left_out_at_the_end() -> None:
     assert time.monotonic() - begun < PATIENCE / 4
     assert tool.out.split()[-1] == "last"
     assert set(tool.out.split()) == {"one", "last"}
+
+
+@pytest.mark.parametrize("settings", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_text_is_the_same_in_any_locale(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes that the script has, and the processes: a name that a terminal's encoding lacks ends nothing."""
+    for name, value in {"PYTHONCOERCECLOCALE": "0", **settings}.items():
+        monkeypatch.setenv(name, value)
+    text = 'BEGIN { printf("é €\\n"); @["ü"] = 1; print(str($1)); } END { printf("end\\n"); }'
+    done = pyebpf("-e", text, "ä")
+    assert (done.returncode, done.stdout) == (0, "é €\nä\nend\n\n\n@[ü]: 1\n"), done.stderr
+
+
+def test_a_file_of_bytes_is_no_script(tmp_path: Path) -> None:
+    """It is told by its name."""
+    (tmp_path / "a.bt").write_bytes(b"\xff\xfe\0BEGIN")
+    done = pyebpf("run", str(tmp_path / "a.bt"))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"pyebpf run: {tmp_path}/a.bt is no script: it has a byte that is 0")

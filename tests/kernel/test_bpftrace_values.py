@@ -7,12 +7,13 @@ import os
 import re
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from pyebpf.arch import host
-from pyebpf.errors import CompileError, NotFound
+from pyebpf.errors import CompileError, InvalidValue, NotFound
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import getpgid
@@ -275,3 +276,22 @@ def test_the_length_of_a_stack() -> None:
 def test_a_probe_is_called_by_its_kind_in_full(place: str, name: str) -> None:
     """Whatever short form the script writes, and whatever name it gives."""
     assert printed(f"{place} {{ print(probe); exit(); }}")[0] == name
+
+
+def test_a_series_is_read_by_its_key() -> None:
+    """Its points with their times; and inside the `with` an exit() is told, which ends nothing."""
+    text = (
+        "BEGIN { @ts[1] = tseries(5, 1s, 5); @ts[2] = tseries(6, 1s, 5); @t = tseries(7, 1s, 5); exit(3); } "
+        "interval:s:1000 { }"
+    )
+    with Script(text) as script:
+        found = script["@ts"].snapshot()
+        assert {key: [value for _, value in points if value] for key, points in found.items()} == {1: [5], 2: [6]}
+        assert script["@ts"][2] == found[2]
+        assert abs(found[1][0][0] - time.clock_gettime_ns(time.CLOCK_TAI)) < 10**12
+        assert script["@t"].snapshot() == {0: script["@t"].only()}
+        with pytest.raises(InvalidValue, match="@t is a series of intervals by itself"):
+            script["@t"].interval()
+        assert (script.exited, script.status) == (False, 0)
+        assert list(script.printed()) == []
+        assert (script.exited, script.status) == (True, 3)

@@ -195,6 +195,26 @@ def test_a_duration_is_a_number_of_seconds() -> None:
     """Told before anything is loaded."""
     with pytest.raises(InvalidValue, match=re.escape("output(duration=...): give seconds, not str")):
         next(Script("BEGIN { }").output(duration="5"))  # type: ignore[arg-type]  # that is the point
+    for seconds in (-1, float("nan")):
+        with pytest.raises(InvalidValue, match="give seconds, 0 or more"):
+            next(Script("BEGIN { }").output(duration=seconds))
+
+
+def test_what_output_and_a_script_take() -> None:
+    """Functions, and the number of a process, which True is none of."""
+    wrong: dict[str, Any] = {"stop": True, "attached": 5}
+    for name, value in wrong.items():
+        with pytest.raises(InvalidValue, match=re.escape(f"output({name}={value}): give a function")):
+            next(Script("BEGIN { }").output(**{name: value}))
+    with pytest.raises(InvalidValue, match=re.escape("Script(pid=True): give the number of a process")):
+        Script("BEGIN { }", pid=True)
+
+
+def test_a_parameter_that_is_no_number_is_told() -> None:
+    """Where a format wants one."""
+    script = Script('BEGIN { printf("%d", $1); }', ["18446744073709551616"])
+    with pytest.raises(CompileError, match=re.escape("$1 is '18446744073709551616', and no number of 64 bits")):
+        script.compile(FakeTarget())
 
 
 def test_a_filter_that_would_not_end_is_refused() -> None:

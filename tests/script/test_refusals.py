@@ -225,6 +225,7 @@ def _escaped(message: str) -> str:
         ("profile:99 { }", "profile:99", "its unit is missing, write profile:hz:99"),
         ("BEGIN { @x[1] = 1; for ($kv in @x) { } }", "in", "write `for ($kv : @x)`, not `in`"),
         ("BEGIN { if (pid) { } elif (1) { } }", "elif (1)", "`elif` is written `else if (…) { … }`"),
+        ("BEGIN { if pid == 5 { } }", "==", "a condition stands in parentheses: `if (…) { … }`"),
         ("BEGIN { if pid: 1 }", ":", "a block in braces follows the condition of `if`, and no colon"),
         ("BEGIN { if (pid) { } else if: 1 }", ":", "a block in braces follows the condition of `if`, and no colon"),
         ("BEGIN { int x = 3; }", "int", "a variable is declared by its name alone: write `$x = …`, or `let $x`"),

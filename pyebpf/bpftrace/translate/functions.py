@@ -125,8 +125,16 @@ def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
     values = [kept(s, evaluate(s, each), each) for each in given]
     for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
         if not specifier.accepts(value.type) and not isinstance(value, Unknown):
-            raise s.error(f"%{specifier.kind} does not print {value.type.name}", each)
+            raise s.error(f"%{specifier.kind} does not print {value.type.name}{_given(s, each)}", each)
     return Action(node.name, _types(values), layout), values
+
+
+def _given(s: Scope, node: ast.Expression) -> str:
+    """What the command line has for a parameter, where an error is about it; "" of anything else."""
+    if not isinstance(node, ast.PositionalParameter) or node.number > len(s.script.arguments):
+        return ""
+    text = s.script.arguments[node.number - 1]
+    return f": ${node.number} is {text[:40]!r}, and no number of 64 bits"
 
 
 def _printf(s: Scope, node: ast.Call) -> None:
