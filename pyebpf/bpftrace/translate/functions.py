@@ -130,7 +130,7 @@ def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
 
 
 def _given(s: Scope, node: ast.Expression) -> str:
-    """What the command line has for a parameter, where an error is about it; "" of anything else."""
+    """The text that the command line has for a parameter, for an error about it; "" of anything else."""
     if not isinstance(node, ast.PositionalParameter) or node.number > len(s.script.arguments):
         return ""
     text = s.script.arguments[node.number - 1]
