@@ -51,8 +51,11 @@ class SeriesTable(Shown, KeyedMap[Any, Any]):
         key = TupleType([(key_type or Number(signed=False)).storage, U64])
         super().__init__(name, MapType.PERCPU_HASH, key, ArrayType(U64, WORDS), max(size, self.count))
 
-    def _entries(self) -> dict[Any, list[Point]]:
-        """The points of each key, in the order of the keys' bytes: up to the last interval of any of them."""
+    def snapshot(self) -> dict[Any, list[Point]]:
+        """The points of each key now, in the order of the keys' bytes: up to the last interval of any of them.
+
+        The key of a series without keys is 0.
+        """
         assert self.key is not None
         read, decode = Struct(f"<{'qQQ' if self.value_type.signed else 'QQQ'}").iter_unpack, self.key.decode
         found: dict[Any, dict[int, int]] = {}
@@ -63,13 +66,12 @@ class SeriesTable(Shown, KeyedMap[Any, Any]):
         first = last - self.count + 1
         return {key: self._points(values, first, last) for key, values in found.items()}
 
-    def snapshot(self) -> dict[Any, Any]:
-        """The points of each key now, as a dictionary: its one key is 0 where the series has none."""
-        return self._entries()
+    def _entries(self) -> dict[Any, list[Point]]:
+        return self.snapshot()
 
     def __getitem__(self, key: Any) -> list[Point]:
         """The points of a key now. Raises KeyError for one that has none."""
-        return self._entries()[key]
+        return self.snapshot()[key]
 
     def interval(self) -> dict[Any, Any]:
         """Raise InvalidValue: each point has its own interval."""

@@ -215,6 +215,9 @@ def test_a_parameter_that_is_no_number_is_told() -> None:
     script = Script('BEGIN { printf("%d", $1); }', ["18446744073709551616"])
     with pytest.raises(CompileError, match=re.escape("$1 is '18446744073709551616', and no number of 64 bits")):
         script.compile(FakeTarget())
+    with pytest.raises(CompileError, match="%r does not print") as caught:
+        Script('BEGIN { printf("%r", $1); }', ["5"]).compile(FakeTarget())
+    assert "$1 is" not in caught.value.message
 
 
 def test_a_filter_that_would_not_end_is_refused() -> None:

@@ -125,13 +125,15 @@ def formatted(s: Scope, node: ast.Call) -> tuple[Action, Sequence[Value]]:
     values = [kept(s, evaluate(s, each), each) for each in given]
     for specifier, value, each in zip(layout.specifiers, values, given, strict=True):
         if not specifier.accepts(value.type) and not isinstance(value, Unknown):
-            raise s.error(f"%{specifier.kind} does not print {value.type.name}{_given(s, each)}", each)
+            raise s.error(f"%{specifier.kind} does not print {value.type.name}{_given(s, value, each)}", each)
     return Action(node.name, _types(values), layout), values
 
 
-def _given(s: Scope, node: ast.Expression) -> str:
-    """The text that the command line has for a parameter, for an error about it; "" of anything else."""
-    if not isinstance(node, ast.PositionalParameter) or node.number > len(s.script.arguments):
+def _given(s: Scope, value: Value, node: ast.Expression) -> str:
+    """The text that the command line has for a parameter, if it is no number, for an error; "" of anything else."""
+    if not isinstance(value, Text) or not isinstance(node, ast.PositionalParameter):
+        return ""
+    if node.number > len(s.script.arguments):
         return ""
     text = s.script.arguments[node.number - 1]
     return f": ${node.number} is {text[:40]!r}, and no number of 64 bits"
