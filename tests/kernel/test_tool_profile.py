@@ -95,13 +95,16 @@ def share(stacks, *end):
 def test_the_function_that_is_busy(spinner):
     """Most samples of a process lie in the function that it spends its time in, above those that called it."""
     with running("profile", "-F", str(FREQUENCY), "-p", str(spinner.pid), "-f") as command:
+        began = time.monotonic()
         spinner.tell("s", SECONDS)
+        elapsed = time.monotonic() - began
         command.stop()
     stacks = parse_folded(command.out.splitlines())
     assert {stack[0] for stack in stacks} == {"spinner"}
     assert share(stacks, "main", "spin_outer", "spin_inner") > 0.9
-    # So many a second of work, if the clock of the events is exact.
-    assert 0.5 * FREQUENCY * SECONDS <= sum(stacks.values()) <= 1.2 * FREQUENCY * SECONDS
+    # So many a second of work, if the clock of the events is exact. A slow processor is in the middle of the inner
+    # function when the time is up, and the events' clock goes on where a hypervisor takes the processor away.
+    assert 0.5 * FREQUENCY * SECONDS <= sum(stacks.values()) <= 1.1 * FREQUENCY * elapsed
 
 
 def test_several_processes_and_a_control_group(spinner):
