@@ -14,6 +14,7 @@ from pyebpf.bpftrace.tables import Shown
 from pyebpf.bpftrace.value_types import Number
 from pyebpf.errors import InvalidValue
 from pyebpf.maps.keyed import KeyedMap
+from pyebpf.maps.snapshot import SnapshotMapping
 from pyebpf.types import S64, U64, ArrayType, TupleType
 from pyebpf.uapi.bpf import MapType
 
@@ -69,9 +70,20 @@ class SeriesTable(Shown, KeyedMap[Any, Any]):
     def _entries(self) -> dict[Any, list[Point]]:
         return self.snapshot()
 
-    def __getitem__(self, key: Any) -> list[Point]:
-        """The points of a key now. Raises KeyError for one that has none."""
+    def _now(self) -> SnapshotMapping[Any, list[Point]]:
+        return SnapshotMapping.of(self.snapshot().items())
+
+    def _keys_now(self) -> list[Any]:
+        return list(self.snapshot())
+
+    def _count_now(self) -> int:
+        return len(self.snapshot())
+
+    def _read_value(self, key: Any) -> list[Point]:
         return self.snapshot()[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.snapshot()
 
     def interval(self) -> dict[Any, Any]:
         """Raise InvalidValue: each point has its own interval."""

@@ -287,7 +287,12 @@ def test_a_series_is_read_by_its_key() -> None:
     with Script(text) as script:
         found = script["@ts"].snapshot()
         assert {key: [value for _, value in points if value] for key, points in found.items()} == {1: [5], 2: [6]}
-        assert script["@ts"][2] == found[2]
+        read = script["@ts"]
+        assert (read[2], read.get(2), read.get(3)) == (found[2], found[2], None)
+        assert (len(read), list(read), 2 in read, 3 in read) == (2, [1, 2], True, False)
+        assert dict(read.items()) == dict(zip(read.keys(), read.values(), strict=True)) == found
+        with pytest.raises(KeyError):
+            read[3]
         assert abs(found[1][0][0] - time.clock_gettime_ns(time.CLOCK_TAI)) < 10**12
         assert script["@t"].snapshot() == {0: script["@t"].only()}
         with pytest.raises(InvalidValue, match="@t is a series of intervals by itself"):
