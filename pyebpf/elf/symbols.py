@@ -168,6 +168,11 @@ class ElfSymbols(ElfHeaders):
         default_first = sorted(found, key=lambda symbol: not symbol.default)
         return tuple(symbol for symbol in default_first if not version.startswith("@") or symbol.default)
 
+    def mentions(self, name: str) -> bool:
+        """Whether a symbol has this name, or ends so, defined here or in another file."""
+        end = name.encode() + b"\0"
+        return any(end in entries.strings for entries in self._own_entries())
+
     def symbols(self) -> Iterator[Symbol]:
         """All functions, objects and labels of code, the dynamic symbol table's first, each place and name once."""
         return self._symbols()

@@ -55,17 +55,20 @@ def attach_uprobe(program: Program, target: Uprobe, _: Host) -> Link:
 def locate(target: Uprobe) -> ProbeLocations:
     """Look up the binary and its functions."""
     from pyebpf.symbols.libraries import find_binary
+    from pyebpf.symbols.return_probes import hazards_of_returns
     from pyebpf.symbols.user_functions import find_functions, open_binary
 
     path = find_binary(target.binary, pid=target.pid)
+    elf = open_binary(path)
     functions = find_functions(
-        open_binary(path), target.functions, binary=target.binary, returns=target.returns, max_probes=target.max_probes
+        elf, target.functions, binary=target.binary, returns=target.returns, max_probes=target.max_probes
     )
     size = host().instruction_size
     for place in functions.places:
         if place.offset % size:
             raise InvalidValue(f"{place.name} of {target.binary}: no instruction begins there, each has {size} bytes")
-    return ProbeLocations(path, *functions)
+    hazards = hazards_of_returns(elf, target.binary) if target.returns or isinstance(target, UprobeSession) else ()
+    return ProbeLocations(path, functions.places, (*functions.warnings, *hazards))
 
 
 def described(target: Uprobe, located: ProbeLocations) -> str:

@@ -294,7 +294,7 @@ class BPF(Module):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """Lines on what probes ask for and this host lacks, where the rest was attached: one function of several."""
+        """Lines on what probes ask for and this host lacks, where the rest was attached, and on harm they may do."""
         return self._running.warnings()
 
     def check_exists(self, named: Iterable[tuple[str, str, Any]]) -> None:

@@ -221,8 +221,8 @@ class Loaded(Closing):
         return [f"{p.name}: {link.target}, by {link.how}" for p, link in self._links if not link.detached]
 
     def warnings(self) -> list[str]:
-        """A line for each thing that was asked for and left out, of all links that are attached."""
-        return [note for _, link in self._links if not link.detached for note in link.warnings]
+        """Lines on all links that are attached, each once: what was asked for and left out, what may go wrong."""
+        return list(dict.fromkeys(note for _, link in self._links if not link.detached for note in link.warnings))
 
     def dropped(self, reasons: Sequence[DropReason]) -> dict[str, int]:
         """Exact numbers of drops so far by reason, without reasons that never occurred."""
