@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyebpf.errors import MalformedData, NotSupported, PyebpfError
 from pyebpf.output.escape import visible
-from pyebpf.output.sink import ReaderGone, silence, waiting
+from pyebpf.output.sink import ReaderGone, name_stream, silence, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,8 +115,9 @@ def _flush() -> None:
     """Flush standard output; what cannot be written now is not tried again when the interpreter exits."""
     try:
         sys.stdout.flush()
-    except OSError:
+    except OSError as error:
         silence(sys.stdout)
+        name_stream(error, sys.stdout)
         raise
 
 

@@ -27,6 +27,13 @@ def silence(stream: TextIO) -> None:
             os.close(null)
 
 
+def name_stream(error: OSError, stream: TextIO) -> None:
+    """Have an error of a stream say which one, as errors of files do."""
+    name = getattr(stream, "name", None)
+    if error.filename is None and isinstance(name, str):
+        error.filename = {"<stdout>": "standard output"}.get(name, name)
+
+
 class Waiting:
     """The stream that this process is writing to now, for a signal handler that may end its waiting."""
 
@@ -98,8 +105,9 @@ class Sink:
         except BrokenPipeError:
             silence(self.stream)
             raise ReaderGone from None
-        except OSError:
+        except OSError as error:
             silence(self.stream)
+            name_stream(error, self.stream)
             raise
         finally:
             waiting.stream = None

@@ -247,7 +247,7 @@ def test_what_a_script_printed_last_may_not_fit(tmp_path):
         done = subprocess.run(
             command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=BUFFERED
         )
-    assert (done.returncode, done.stderr) == (1, "pyebpf run: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "pyebpf run: standard output: No space left on device\n")
 
 
 def test_a_script_whose_reader_goes_away_ends_quietly(tmp_path):
@@ -298,7 +298,7 @@ def test_help_that_cannot_be_written_is_a_failure(command, unbuffered):
             [sys.executable, "-m", "pyebpf", *command, "--help"],
             check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
         )  # fmt: skip
-    assert (done.returncode, done.stderr) == (1, f"pyebpf {command[0]}: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, f"pyebpf {command[0]}: standard output: No space left on device\n")
 
 
 INTERRUPTED = """

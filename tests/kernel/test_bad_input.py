@@ -343,4 +343,4 @@ def test_a_full_disk(tool):
             [*PYEBPF, tool, "-d", "0.3"], check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT
         )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[1:] == [f"pyebpf {tool}: No space left on device"]
+    assert done.stderr.splitlines()[1:] == [f"pyebpf {tool}: standard output: No space left on device"]

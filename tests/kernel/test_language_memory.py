@@ -97,9 +97,11 @@ def test_with_trust_the_same():
             seen[0].c = prev.mm.mm_users.counter
             seen[0].d = cast("struct task_struct", prev).mm.mm_users.counter
             seen[0].name = prev.comm
+            seen[0].e = kernel_string(prev.comm, size=16) == prev.comm
 
     found = seen_by(make, lambda: time.sleep(0.02))
     assert found.a == found.b == os.getppid()
+    assert found.e == 1
     assert found.c == found.d >= 1
     with open("/proc/self/comm", encoding="utf-8") as own:  # noqa: PTH123 - one line
         assert found.name == own.read().rstrip("\n")

@@ -174,13 +174,13 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_for_the_interpreters_exit():
     script = (
         "import sys; from pyebpf.output.sink import Sink\n"
         "try: Sink.of(sys.stdout).line('x')\n"
-        "except OSError as error: print(error.errno, file=sys.stderr)\n"
+        "except OSError as error: print(error.errno, error.filename, file=sys.stderr)\n"
     )
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", script], check=False, stdout=full, stderr=subprocess.PIPE, text=True
         )
-    assert (done.returncode, done.stderr) == (0, "28\n")
+    assert (done.returncode, done.stderr) == (0, "28 standard output\n")
 
 
 def test_a_terminal_that_lacks_a_character_gets_its_escape():

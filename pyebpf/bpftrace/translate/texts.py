@@ -192,7 +192,7 @@ def _buf(s: Scope, node: ast.Call) -> Value:
     space = space_of(s, value)
     if isinstance(value, Text):
         assert isinstance(value.source, CharacterArray)
-        address, space = value.source.place(p), value.source.space
+        address, space = value.source.string_address(p), value.source.space
     else:
         address = value.address(p) if isinstance(value, Embedded) else _address(s, value, node)
     type_ = Buffer(size)
@@ -315,7 +315,7 @@ def character(s: Scope, value: Text, index: Integer, node: ast.Node) -> Value:
     if isinstance(source, CharacterArray):
         if index.literal is not None and source.array_length and not 0 <= index.literal < source.array_length:
             raise s.error(f"index {index.literal} lies outside the array of {source.array_length}", node)
-        place = b.binary(Op.ADD, as_number(p, source.place(p)), index.value)
+        place = b.binary(Op.ADD, as_number(p, source.string_address(p)), index.value)
         return Integer(probe_read_value(p, source.space, place, 0, 1, signed=True), signed=True, size=1)
     if isinstance(source, bytes) and index.literal is not None and 0 <= index.literal < len(value.data):
         return constant(p, int.from_bytes(value.data[index.literal :][:1], signed=True))

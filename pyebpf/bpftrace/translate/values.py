@@ -181,7 +181,7 @@ class Text(Value):
                 p.b.store(p.b.slot_address(slot), at, p.b.const(word), 8)
             copy(p, address, offset, p.b.slot_address(slot), 0, len(data))
         elif isinstance(source, CharacterArray):
-            probe_read(p, source.space, moved(p, address, offset), count, source.place(p))
+            probe_read(p, source.space, moved(p, address, offset), count, source.string_address(p))
         elif isinstance(source, BuilderString):
             source.check(p)
             copy(p, address, offset, *source.lvalue.address(p), min(count, self.size))

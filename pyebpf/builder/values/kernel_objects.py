@@ -380,7 +380,7 @@ class CharacterArray(StringSource):
     def sized(self, size: int) -> CharacterArray:
         return CharacterArray(self._address, self._offset, self.space, self.array_length, size, self.where)
 
-    def place(self, p: ProgramBuilder) -> ir.Value:
+    def string_address(self, p: ProgramBuilder) -> ir.Value:
         """The address of its first byte."""
         return at_offset(p, self._address, self._offset)
 

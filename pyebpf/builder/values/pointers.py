@@ -51,6 +51,10 @@ class Pointer(RunTimeValue):
         """Return the address as a u64."""
         return Int(self.address, U64)
 
+    def string_address(self, p: ProgramBuilder) -> ir.Value:
+        """The address, where the string begins."""
+        return self.address
+
     def is_none(self, p: ProgramBuilder) -> Test:
         return Compare(Relation.EQ, self.address, p.b.const(0))
 
@@ -147,15 +151,13 @@ def read_typed(p: ProgramBuilder, space: Space, address: ir.Value, offset: int, 
 def string_at(p: ProgramBuilder, word: str, pointer: object, space: Space, size: int | None) -> StringSource:
     """Return the C string at an address, read where its destination is known; `size` stands in where there is none."""
     pointer = rvalue(p, pointer)
-    if isinstance(pointer, Pointer):
-        if pointer.space is not space:
+    if hasattr(pointer, "string_address"):
+        if getattr(pointer, "space", None) is not space:
             other = "kernel_string" if word == "user_string" else "user_string"
-            p.fail(f"{word}() of {pointer.describe()}: write {other}()")
-        address = pointer.address
+            p.fail(f"{word}() of {describe(pointer)}: write {other}()")
+        address = pointer.string_address(p)
     elif isinstance(pointer, Int):
         address = pointer.value
-    elif hasattr(pointer, "string_address"):
-        address = pointer.string_address(p)
     else:
         p.fail(f"{word}() takes an address, not {describe(pointer)}")
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyebpf.dsl.translate.frame import Frame
 
 _COMPREHENSION = "a comprehension over values known only at run time can't be built: write a `for` loop"
+_YIELD = "a probe can't yield: emit a record to a ring buffer, in an iterator by `emit(…)`"
 
 #: Statements. Not here: those that `statements.py` translates.
 STATEMENTS: Mapping[type[ast.AST], str] = {
@@ -43,8 +44,8 @@ EXPRESSIONS: Mapping[type[ast.AST], str] = {
     "user space",
     ast.NamedExpr: "`:=` inside a comprehension can't bind a name of the probe: write a `for` loop",
     ast.Await: "a probe can't wait: leave out `await`",
-    ast.Yield: "a probe can't yield: emit a record to a ring buffer",
-    ast.YieldFrom: "a probe can't yield: emit a record to a ring buffer",
+    ast.Yield: _YIELD,
+    ast.YieldFrom: _YIELD,
     ast.Starred: "`*` can't spread values here: write each one",
     ast.Slice: "a slice can't be taken at run time: index single elements",
 }
