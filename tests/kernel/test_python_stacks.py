@@ -194,6 +194,8 @@ def test_the_page(tmp_path):
     """The program of docs/stacks.md names the functions of a program that is busy."""
     page = (ROOT / "docs" / "stacks.md").read_text(encoding="utf-8")
     (example,) = re.findall(r'^```python\n("""Where Python .*?)^```$', page, re.MULTILINE | re.DOTALL)
+    assert "[:3]" in example
+    example = example.replace("[:3]", "")  # something else may be busier here
     with (
         program(sys.executable, tmp_path) as process,
         subprocess.Popen([sys.executable, "-c", example], cwd=ROOT, stdout=subprocess.PIPE, text=True) as running,
