@@ -57,13 +57,9 @@ class ProgramFiles(UserFiles):
         locate(attach)
 
     def matching(self, kind: str, pattern: str, name: str, pid: int) -> Sequence[str]:
-        from glob import glob
-
         from pyebpf.errors import PyebpfError
         from pyebpf.runtime.attach_points import AttachPoints, Pattern
-        from pyebpf.symbols.libraries import mapped_binaries
-
-        paths = sorted(glob(pattern)) if pid < 0 else mapped_binaries(pid, pattern)  # noqa: PTH207 - from here, too
+        from pyebpf.symbols.libraries import matching_binaries
 
         def has(points: AttachPoints, path: str) -> bool:
             try:
@@ -72,7 +68,7 @@ class ProgramFiles(UserFiles):
                 return False
 
         with AttachPoints(pid) as points:
-            return [path for path in paths if has(points, path)]
+            return [path for path in matching_binaries(pid, pattern) if has(points, path)]
 
     def named(self, kind: str, binary: str, pattern: str, pid: int) -> Sequence[str]:
         from pyebpf.runtime.attach_points import AttachPoints, Pattern

@@ -204,7 +204,7 @@ class _Reader:
                 return {"address": integer(text)}
             except LiteralError:
                 return {"function": text}
-        function, plus, offset = text.partition("+")
+        function, plus, offset = text.rpartition("+")
         if not plus:
             return {"function": text}
         if not offsets:
@@ -231,7 +231,11 @@ class _Reader:
         if parts[1:2] == ("@",):
             return self._source_line(parts)
         self._form(parts, 1, 2, 3)
-        found = self._function_or_address(parts[-1], offsets=self.provider == "uprobe")
+        name, plus, offset = parts[-1].rpartition("+")
+        if parts[-2:-1] == ("cpp",) and not (plus and name and offset[:1].isdecimal()):
+            found: dict[str, str | int] = {"function": parts[-1]}  # V::operator+
+        else:
+            found = self._function_or_address(parts[-1], offsets=self.provider == "uprobe")
         if len(parts) > 1:
             found["target"] = parts[0]
         if len(parts) > 2:

@@ -136,7 +136,8 @@ class ScriptModule:
         kind = kind.replace("uretprobe", "uprobe")
         if not is_pattern(pattern):
             return self._in_file(point, probe)
-        pid = -1 if process is None else process
+        # A command that has not begun has mapped nothing: its files are named by their paths.
+        pid = -1 if process is None or (self.script.pid is None and "/" in pattern) else process
         found = self.script.files.matching(kind, pattern, name, pid)
         if not found and self.script.settings.missing_probes == "error":
             advice = "" if pid >= 0 else ": with -p PID it names the files of a process, without it paths as in a shell"

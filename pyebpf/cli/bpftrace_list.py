@@ -76,18 +76,19 @@ class Machine(AttachPoints):
         self.reasons: list[str] = []
 
     def files(self, place: str) -> Sequence[str]:
-        """The files of a place: one that is named, or those of the process that match."""
+        """The files of a place: one that is named, or those that match, of the process or by paths."""
         if place and not is_pattern(place):
             return [place]
-        if self.pid < 0:
+        if self.pid < 0 and "/" not in place:
             raise UsageError(
                 "pyebpf -l",
-                "probes of programs are those of a file, uprobe:/bin/bash:*, or with -p PID of a process",
+                "probes of programs are those of files, uprobe:/bin/bash:* or uprobe:/opt/app/*.so:*, or with -p PID "
+                "of a process",
                 "pyebpf -l --help",
             )
-        from pyebpf.symbols.libraries import mapped_binaries
+        from pyebpf.symbols.libraries import matching_binaries
 
-        return mapped_binaries(self.pid, place or "*")
+        return matching_binaries(self.pid, place or "*")
 
     def of_kind(self, kind: str, place: str, name: str) -> list[AttachPoint]:
         """Attach points that match; where the kernel has none such, a line says why."""

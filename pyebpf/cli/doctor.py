@@ -122,8 +122,13 @@ def _machine(printer: _Printer, *, helpers: bool) -> int:
     features = Features(kernel_btf)
     refusal = diagnostics.why_not()
     for section, ask in diagnostics.SECTIONS.items():
-        for each in ask(features):
-            printer.finding(section, *each)
+        try:
+            for each in ask(features):
+                printer.finding(section, *each)
+        except (PyebpfError, OSError) as error:
+            reason = describe(error).partition("\n")[0]
+            printer.finding(section, "the rest", "could not tell", reason)
+            refusal = refusal or reason
     if helpers:
         for each in diagnostics.helpers(features):
             printer.finding("helpers", *each)
@@ -293,8 +298,10 @@ def _reason(error: PyebpfError) -> str:
 def _clean(printer: _Printer) -> int:
     from pyebpf.errors import NotPermitted
     from pyebpf.kernel.orphans import orphans
+    from pyebpf.kernel.owners import living_owners
 
     try:
+        living_owners()  # who may not ask sees no attachments either
         found = orphans()
     except PermissionError as error:
         raise NotPermitted(

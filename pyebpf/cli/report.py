@@ -93,8 +93,6 @@ def describe(error: BaseException) -> str:
 
 def failed(program: str, error: BaseException) -> int:
     """Report an error that ended the command; the exit status."""
-    from pyebpf.tracebacks import place_outside  # for errors only, as `traceback`
-
     if os.environ.get(TRACEBACK):
         from traceback import print_exception
 
@@ -104,11 +102,18 @@ def failed(program: str, error: BaseException) -> int:
         note(f"{program}: {visible(error.of_tool)}")
     elif known or (isinstance(error, ImportError) and "ctypes" in str(error)):
         note(f"{program}: {describe(error)}")
-    elif place := place_outside(error):
+    else:
+        _tell_unexpected(program, error)
+    return FAILED
+
+
+def _tell_unexpected(program: str, error: BaseException) -> None:
+    from pyebpf.tracebacks import place_outside  # not where descriptors are short, which is a known error
+
+    if place := place_outside(error):
         note(f"{program}: {visible(place)}: {describe(error)} ({TRACEBACK}=1 shows the calls)")
     else:
         note(f"{program}: internal error, please report it with {TRACEBACK}=1 set: {describe(error)}")
-    return FAILED
 
 
 def _flush() -> None:

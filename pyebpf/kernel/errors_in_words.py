@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import KernelError, NotPermitted, NotSupported
@@ -73,6 +74,11 @@ def pin_error(error: OSError, what: str, path: str | PathLike[str]) -> KernelErr
             errno.EINVAL: "objects of this type cannot be pinned",
         },
     )
+
+
+def by_whom() -> str:
+    """The end of "a file cannot be read": by whom, and where that is root, what else forbids it."""
+    return "by this user" if os.geteuid() else "by root either: a security module or a container forbids it"
 
 
 def _missing(needs: Sequence[str]) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyebpf.attach.uprobes import Uprobe
     from pyebpf.kernel.functions import Traceable
     from pyebpf.kernel.tracefs import Tracefs
+    from pyebpf.link.uprobes import ProbeLocations
 
 
 class Host:
@@ -20,6 +22,8 @@ class Host:
         self._open = ExitStack()
         self._tracefs: Tracefs | None = None
         self._traceable: Traceable | None = None
+        #: The places of functions of files that were looked up before anything was attached.
+        self.located: dict[Uprobe, ProbeLocations] = {}
 
     def report(self, line: str) -> None:
         """Tell whoever waits how far an attachment is that takes its time."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from pyebpf.arch import host
+from pyebpf.arch import host as host_architecture
 from pyebpf.attach.uprobes import COOKIE_MAP, Uprobe, UprobeMulti, UprobeSession, cookie_spec
 from pyebpf.errors import InvalidValue, KernelError, NotFound
 from pyebpf.kernel import bpf
@@ -42,13 +42,18 @@ class ProbeLocations(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def attach_uprobe(program: Program, target: Uprobe, _: Host) -> Link:
+def prepare_uprobe(target: Uprobe, host: Host) -> None:
+    """Look the functions up before anything is attached: a program may trace the very library that does so."""
+    host.located[target] = locate(target)
+
+
+def attach_uprobe(program: Program, target: Uprobe, host: Host) -> Link:
     """Attach `program` (kind KPROBE) to functions of a file; one missing of several is a note.
 
     Detaching waits for the kernel, some 0.1 s for each place. Raises NotFound for a file, process or functions that are
     not there; InvalidValue, MalformedData, NotPermitted, NotSupported, KernelError.
     """
-    located = locate(target)
+    located = host.located.get(target) or locate(target)
     return attach_places(program, target, described(target, located), located, range(len(located.places)))
 
 
@@ -63,7 +68,7 @@ def locate(target: Uprobe) -> ProbeLocations:
     functions = find_functions(
         elf, target.functions, binary=target.binary, returns=target.returns, max_probes=target.max_probes
     )
-    size = host().instruction_size
+    size = host_architecture().instruction_size
     for place in functions.places:
         if place.offset % size:
             raise InvalidValue(f"{place.name} of {target.binary}: no instruction begins there, each has {size} bytes")
@@ -178,12 +183,12 @@ def raise_uprobe_error(
 _OPTIONS = Struct("=QQQQIII4x")
 
 
-def attach_uprobe_multi(program: Program, target: UprobeMulti, _: Host) -> Link:
+def attach_uprobe_multi(program: Program, target: UprobeMulti, host: Host) -> Link:
     """Attach `program` (loaded with the target's attach type) to functions of a file; one missing of several is a note.
 
     Attaching and detaching take a few milliseconds, however many they are. Raises as `attach_uprobe` does.
     """
-    located = locate(target)
+    located = host.located.get(target) or locate(target)
     return link_places(program, target, described(target, located), located, range(len(located.places)))
 
 
@@ -263,6 +268,9 @@ def _numbers(values: Iterable[int]) -> bytearray:
     """An array of u64."""
     return bytearray(b"".join(value.to_bytes(8, "little") for value in values))
 
+
+PREPARE = dict.fromkeys((Uprobe, UprobeMulti, UprobeSession), prepare_uprobe)
+"""The function that reads what attaching needs, by class of its attach spec."""
 
 ATTACH = {
     Uprobe: attach_uprobe,

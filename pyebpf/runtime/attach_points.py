@@ -181,17 +181,17 @@ class AttachPoints(Closing):
             features, reason = _NEEDS[pattern.kind]
             if not any(map(self.target.has, features)):
                 raise NotSupported(reason)
-        if pattern.kind in (UPROBE, USDT) and self._pid >= 0 and is_pattern(pattern.place):
+        if pattern.kind in (UPROBE, USDT) and is_pattern(pattern.place) and (self._pid >= 0 or "/" in pattern.place):
             return self._in_files(pattern)
         return _FIND[pattern.kind](self, pattern)
 
     def _in_files(self, pattern: Pattern) -> Found:
-        """The same in each file that the process has mapped and whose path matches."""
-        from pyebpf.symbols.libraries import mapped_binaries
+        """The same in each file whose path matches: of a process those that it has mapped."""
+        from pyebpf.symbols.libraries import matching_binaries
 
         points: list[AttachPoint] = []
         left_out = []
-        for path in mapped_binaries(self._pid, pattern.place):
+        for path in matching_binaries(self._pid, pattern.place):
             try:
                 found = _FIND[pattern.kind](self, pattern._replace(place=path))
             except (PyebpfError, OSError):  # without such functions, or gone
@@ -199,7 +199,8 @@ class AttachPoints(Closing):
             points += found.points
             left_out += found.left_out
         if not points:
-            raise NotFound(f"no file that process {self._pid} has mapped has what {pattern.text!r} matches")
+            files = "file" if self._pid < 0 else f"file that process {self._pid} has mapped"
+            raise NotFound(f"no {files} has what {pattern.text!r} matches")
         return Found(points, left_out)
 
     def like(self, pattern: str) -> str:

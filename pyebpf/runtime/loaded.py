@@ -161,6 +161,7 @@ class Loaded(Closing):
                 with self._blaming(number):
                     self._attach(self._loaded[number], target)
             self._done = number + 1
+        self.host.located.clear()  # files may change until something is attached again
 
     def program_of(self, choices: Sequence[int]) -> Program:
         """The first program of `choices`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import select
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -36,19 +37,20 @@ class ProcessWatch:
         self.lock = Lock()
         self._events = RingBuffer(ring, U32)
         self._wakeup = os.pipe2(os.O_CLOEXEC)
+        self._poller = select.poll()
         self._thread = Thread(target=self._listen, name="pyebpf processes", daemon=True)
         try:
+            self._poller.register(self._events.fileno(), select.POLLIN)
+            self._poller.register(self._wakeup[0], select.POLLIN)
             start_thread(self._thread)
-        except KernelError:
+        except (KernelError, OSError):
             self._close_files()
             raise
 
     def _listen(self) -> None:
-        poller = select.poll()
-        poller.register(self._events.fileno(), select.POLLIN)
-        poller.register(self._wakeup[0], select.POLLIN)
-        while not any(descriptor == self._wakeup[0] for descriptor, _ in poller.poll(_PERIOD_MS)):
-            self.catch_up()
+        while not any(descriptor == self._wakeup[0] for descriptor, _ in self._poller.poll(_PERIOD_MS)):
+            with suppress(OSError):  # no descriptor is left: whoever asks next is told
+                self.catch_up()
 
     def catch_up(self) -> None:
         """Take note of all processes that were told of."""

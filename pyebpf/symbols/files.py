@@ -17,7 +17,9 @@ def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     Links below /proc/PID/root are followed inside of that root. Raises NotFound, NotPermitted, KernelError, and
     MalformedData for what is not a regular file.
     """
-    from pyebpf.kernel.roots import resolved  # simulations name the frames of stacks without the layer `kernel`
+    # Simulations name the frames of stacks without the layer `kernel`.
+    from pyebpf.kernel.errors_in_words import by_whom
+    from pyebpf.kernel.roots import resolved
 
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     try:
@@ -31,7 +33,7 @@ def open_regular(path: str, *, follow: bool = True) -> BinaryIO:
     except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
         raise NotFound(f"there is no file {path}") from None
     except PermissionError as error:
-        raise NotPermitted(f"{path} cannot be read by this user", error.errno) from error
+        raise NotPermitted(f"{path} cannot be read {by_whom()}", error.errno) from error
     except OSError as error:
         raise KernelError(f"{path} cannot be read: {error.strerror}", error.errno) from error
     raise MalformedData(f"{path} is not a regular file")

@@ -22,6 +22,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyebpf.errors import MalformedData, NotFound, NotPermitted, PyebpfError, closest
+from pyebpf.kernel.errors_in_words import by_whom
 from pyebpf.kernel.roots import path_exists, resolved
 from pyebpf.symbols.files import open_regular
 from pyebpf.symbols.mappings import read_mappings
@@ -114,7 +115,8 @@ def find_binary(name: str, *, pid: int = -1) -> str:
         raise NotFound("a uprobe needs a library, a program or a path, such as libc.so.6")
     root = _root_of(pid) if pid >= 0 else ""
     if "/" in name:
-        path = root + os.path.join("/", name) if root else name
+        own = name.startswith(f"/proc/{pid}/map_files/")  # which is a name here
+        path = root + os.path.join("/", name) if root and not own else name
         return _checked(path, name, pid)
     if pid >= 0 and (mapped := _mapped(name, pid, root)) is not None:
         return mapped
@@ -125,7 +127,9 @@ def find_binary(name: str, *, pid: int = -1) -> str:
             return root + candidate
     for folder in _FOLDERS:
         for candidate in _in_folder(name, f"{root}{folder.format(arch=arch)}"):
-            return candidate
+            # What programs are linked with, libc.so of -lc, may be a script for the linker beside the library.
+            if os.path.basename(candidate) == name or _is_program(candidate):
+                return candidate
     for folder in (os.environ.get("PATH", _PROGRAMS) if not root else _PROGRAMS).split(":"):
         candidate = os.path.join(root + folder, name)
         if folder and _is_program(candidate):
@@ -159,7 +163,7 @@ def _checked(path: str, name: str, pid: int) -> str:
         of = f", as process {pid} sees it" if pid >= 0 else ""
         raise NotFound(f"there is no file {name}{of}") from None
     except PermissionError as error:
-        raise NotPermitted(f"{name} cannot be read by this user", error.errno) from error
+        raise NotPermitted(f"{name} cannot be read {by_whom()}", error.errno) from error
     return path
 
 
@@ -171,7 +175,7 @@ def _root_of(pid: int) -> str:
     except (FileNotFoundError, ProcessLookupError):
         raise NotFound(f"there is no process {pid}") from None
     except PermissionError as error:
-        raise NotPermitted(f"the files of process {pid} cannot be seen by this user", error.errno) from error
+        raise NotPermitted(f"the files of process {pid} cannot be seen {by_whom()}", error.errno) from error
     same = all((a.st_dev, a.st_ino) == (b.st_dev, b.st_ino) for a, b in zip(theirs, ours, strict=True))
     return "" if same else f"/proc/{pid}/root"
 
@@ -183,16 +187,32 @@ def _mapped(name: str, pid: int, root: str) -> str | None:
         mapping = files[path]
         if mapping.deleted or not path_exists(root + path):
             # Deleted or hidden by another mount: the kernel still gives the file itself.
-            return f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
+            return _link_of(pid, mapping)
         return root + path
     return None
 
 
-def mapped_binaries(pid: int, pattern: str = "*") -> list[str]:
-    """The paths that match of files that a process has code of, as it sees them. Raises NotFound, NotPermitted."""
-    from fnmatch import fnmatchcase
+def matching_binaries(pid: int, pattern: str = "*") -> list[str]:
+    """The files that a pattern stands for, as `find_binary` takes them: of a process those that it has code of.
 
-    return sorted(path for path in _code_of(pid) if fnmatchcase(path, pattern))
+    They are matched by their paths as the process sees them; one that has been deleted is its link in /proc. Without a
+    process (-1) they are found as a shell finds them. Raises NotFound, NotPermitted.
+    """
+    from fnmatch import fnmatchcase
+    from glob import glob
+
+    if pid < 0:
+        return sorted(filter(_is_program, glob(pattern)))
+    return sorted(
+        _link_of(pid, mapping) if mapping.deleted else path
+        for path, mapping in _code_of(pid).items()
+        if fnmatchcase(path, pattern)
+    )
+
+
+def _link_of(pid: int, mapping: Mapping) -> str:
+    """The kernel's own name of a mapped file, whatever has become of its path."""
+    return f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
 
 
 def _code_of(pid: int) -> dict[str, Mapping]:
@@ -201,8 +221,19 @@ def _code_of(pid: int) -> dict[str, Mapping]:
     except (FileNotFoundError, ProcessLookupError):
         raise NotFound(f"there is no process {pid}") from None
     except PermissionError as error:
-        raise NotPermitted(f"the mappings of process {pid} cannot be read by this user", error.errno) from error
-    return {mapping.path: mapping for mapping in mappings if mapping.is_file}
+        raise NotPermitted(f"the mappings of process {pid} cannot be read {by_whom()}", error.errno) from error
+    # The kernel gives paths as this process sees them: below the other one's root, if that is in the same mounts.
+    root = _root_in_our_mounts(pid)
+    return {mapping.path.removeprefix(root): mapping for mapping in mappings if mapping.is_file}
+
+
+def _root_in_our_mounts(pid: int) -> str:
+    """The directory that a process has been given as its root by chroot(2); "" for none."""
+    try:
+        root = os.readlink(f"/proc/{pid}/root")
+    except OSError:
+        return ""
+    return "" if root == "/" else root
 
 
 def _cached(root: str, arch: str) -> tuple[CachedLibrary, ...]:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pyebpf.errors import InvalidValue, NotFound, NotPermitted, closest, most_like
+from pyebpf.kernel.errors_in_words import by_whom
 from pyebpf.symbols.debug import include_debug_symbols
 from pyebpf.symbols.mappings import Mapping, read_mappings
 from pyebpf.symbols.process import mount_namespace, open_mapped
@@ -28,7 +29,7 @@ def address_in_process(pid: int, symbol: str) -> int:
         raise NotFound(f"{symbol}: there is no process {pid}") from None
     except PermissionError as error:
         raise NotPermitted(
-            f"{symbol}: the mappings of process {pid} cannot be read by this user", error.errno
+            f"{symbol}: the mappings of process {pid} cannot be read {by_whom()}", error.errno
         ) from error
     files = list(_files(mappings, program, file))
     if file and not files:

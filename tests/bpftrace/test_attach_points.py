@@ -52,6 +52,18 @@ FIELDS = {
     "uprobe:readline": {"function": "readline"},
     "uprobe:/bin/bash:readline": {"target": "/bin/bash", "function": "readline"},
     "uprobe:/bin/x:cpp:f": {"target": "/bin/x", "namespace": "cpp", "function": "f"},
+    'uprobe:/bin/x:cpp:"V::operator+"': {"target": "/bin/x", "namespace": "cpp", "function": "V::operator+"},
+    'uretprobe:/bin/x:cpp:"V::operator+=(int)"': {
+        "target": "/bin/x",
+        "namespace": "cpp",
+        "function": "V::operator+=(int)",
+    },
+    'uprobe:/bin/x:cpp:"V::operator++"+4': {
+        "target": "/bin/x",
+        "namespace": "cpp",
+        "function": "V::operator++",
+        "offset": 4,
+    },
     'uprobe:"/a b,c":"ns::f(int, char)"+8': {"target": "/a b,c", "function": "ns::f(int, char)", "offset": 8},
     "uprobe:/bin/x:0x4010": {"target": "/bin/x", "address": 0x4010},
     "uprobe:/proc/17/exe:main": {"target": "/proc/17/exe", "function": "main"},

@@ -94,7 +94,7 @@ def test_a_probe_of_a_script_that_is_not_there_is_told(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["-x"], "unknown option -x"), (["uprobe:*"], "probes of programs are those of a file")]
+    ("arguments", "message"), [(["-x"], "unknown option -x"), (["uprobe:*"], "probes of programs are those of files")]
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
     """An option that there is not, and a probe of no file."""

@@ -115,6 +115,20 @@ def test_parameters_and_members(compiler, options, tmp_path):
     assert types.signature(functions["f"] + 1) is types.signature(0) is types.signature(1 << 60) is None
 
 
+@pytest.mark.parametrize("options", ["-gdwarf-2 -gstrict-dwarf", "-gdwarf-2", "-gdwarf-5"])
+def test_the_sign_of_an_enum(options, tmp_path):
+    """DWARF 2 as it was written has no type below an enum: a constant below 0 says that it is signed."""
+    source = (
+        "enum below { A = -5, B = 7 }; enum above { C, D = 7 };\n"
+        "__attribute__((noinline)) int f(enum below b, enum above a) { return b + a; }\n"
+        "int main(int argc, char **argv) { return f(argc, argc); }\n"
+    )
+    types, functions = types_of(tmp_path, *options.split(), source=source)
+    below, above = (each.type for each in types.signature(functions["f"]).parameters)
+    assert (below.signed, above.signed) == (True, False)
+    assert types.enumerators(below) == ((-5, "A"), (7, "B"))
+
+
 @pytest.mark.parametrize("compiler", ["g++", "clang++-19"])
 def test_classes(compiler, tmp_path):
     """A base class is a member without a name; static members are none; a reference is a pointer."""

@@ -103,6 +103,25 @@ def test_who_may_nothing_is_told_so():
     assert found["summary", "programs can be loaded"] == "no"
 
 
+def test_who_may_not_see_owners_is_told_so():
+    """--clean has looked at nothing then, which is not the same as nothing to remove."""
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "pyebpf", "doctor", "--clean"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pyebpf doctor: whether the owner of an attachment has died can only be determined")
+
+
+def test_a_host_without_sysfs():
+    """What one section cannot tell has its reason there, and the others are asked all the same."""
+    command = ["unshare", "--mount", "sh", "-c", f"umount -l /sys; exec {sys.executable} -m pyebpf doctor --json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    reason = "/sys is not mounted, so there is no /sys/devices/system/cpu/online: mount -t sysfs sysfs /sys"
+    assert {"section": "kernel", "name": "the rest", "value": "could not tell", "note": reason} in found
+    assert {each["section"] for each in found} >= diagnostics.SECTIONS.keys()
+    assert (done.returncode, done.stderr) == (1, f"pyebpf doctor: {reason}\n")
+
+
 def test_a_tool_that_runs():
     """Each probe with what it is attached to, and how."""
     done = pyebpf("doctor", "opensnoop", "-x")

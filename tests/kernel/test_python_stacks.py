@@ -198,11 +198,13 @@ def test_the_page(tmp_path):
     example = example.replace("[:3]", "")  # something else may be busier here
     with (
         program(sys.executable, tmp_path) as process,
-        subprocess.Popen([sys.executable, "-c", example], cwd=ROOT, stdout=subprocess.PIPE, text=True) as running,
+        (tmp_path / "printed").open("w+") as printed,
+        subprocess.Popen([sys.executable, "-c", example], cwd=ROOT, stdout=printed) as running,
     ):
         while running.poll() is None:
             process.tell("work", 0.2)
-        printed = running.stdout.read()
+        printed.seek(0)
+        text = printed.read()
     assert re.search(
-        rf"^process {process.pid}, \d+ times, innermost first:\n(    .*\n)*    py::inner:", printed, re.MULTILINE
+        rf"^process {process.pid}, \d+ times, innermost first:\n(    .*\n)*    py::inner:", text, re.MULTILINE
     )

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pyebpf.errors import CompileError
 from pyebpf.script import Script
-from pyebpf.symbols.libraries import mapped_binaries
+from pyebpf.symbols.libraries import matching_binaries
+from tests.support.command import pyebpf
 from tests.support.needs import needs
+from tests.support.told import let, waiting
 
 if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
     from pathlib import Path
 
 #: Of functions that nothing else calls meanwhile.
@@ -67,7 +73,7 @@ def test_of_paths(libraries: list[Path]) -> None:
 
 def test_nothing_matches(libraries: list[Path]) -> None:
     """Refused at its place; or left out, if the script says so."""
-    assert not [path for path in mapped_binaries(os.getpid()) if path in map(str, libraries)]
+    assert not [path for path in matching_binaries(os.getpid()) if path in map(str, libraries)]
     with pytest.raises(CompileError, match=r"No matches for uprobe \*:told_by_nobody\."):
         Script("uprobe:*:told_by_nobody { @ = count(); }", pid=os.getpid())
     with pytest.raises(CompileError, match=r"No matches for uprobe .*: with -p PID it names the files of a process"):
@@ -78,3 +84,76 @@ def test_nothing_matches(libraries: list[Path]) -> None:
     )
     assert "".join(script.output()).splitlines()[0] == "begun"
     assert [line for line in script.remarks if "No matches for uprobe *:told_by_nobody" in line]
+
+
+def test_of_paths_with_a_command(libraries: list[Path]) -> None:
+    """It has mapped nothing of its own when its probes are attached; `-l` and `list` name the same functions."""
+    folder = libraries[0].parent
+    script = "import ctypes, sys; [ctypes.CDLL(path).told_by_all(1) for path in sys.argv[1:] for _ in range(3)]"
+    command = f"/usr/bin/python3 -c '{script}' {libraries[0]} {libraries[1]}"
+    done = pyebpf("-qe", f"uprobe:{folder}/*:told_by_all {{ @ = count(); }}", "-c", command)
+    assert (done.stdout.split(), done.stderr) == (["@:", "6"], "")
+    names = [f"{path}:told_by_all" for path in libraries]
+    assert pyebpf("-l", f"uprobe:{folder}/*:*_by_all").stdout.split() == [f"uprobe:{name}" for name in names]
+    assert pyebpf("list", f"u:{folder}/lib*:told_by_all").stdout.split() == [f"uprobe:{name}" for name in names]
+    missing = pyebpf("list", f"u:{folder}/lib*:told_by_nobody")
+    assert missing.stderr == f"pyebpf list: no file has what 'u:{folder}/lib*:told_by_nobody' matches\n"
+
+
+#: Calls its own function when it is let.
+PROGRAM = """
+#include <unistd.h>
+__attribute__((noinline)) int told_here(int x) { __asm__ volatile(""); return x + 1; }
+int main(void) {
+    char word;
+    write(1, "\\n", 1);
+    if (read(0, &word, 1) != 1) return 1;
+    for (int i = 0; i < %d; i++) told_here(i);
+    return 0;
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A program that needs no other file."""
+    import subprocess
+
+    needs("attach:uprobe", "command:gcc")
+    (tmp_path / "here.c").write_text(PROGRAM % CALLS)
+    subprocess.run(["gcc", "-O1", "-static", "-o", tmp_path / "here", tmp_path / "here.c"], check=True)
+    return tmp_path / "here"
+
+
+@contextmanager
+def counting(place: str, process: subprocess.Popen[bytes]) -> Iterator[Script]:
+    with Script(f"{place} {{ @ = count(); }}", pid=process.pid) as script:
+        yield script
+        let(process)
+        assert script["@"].only() == CALLS
+
+
+def test_of_a_process_below_another_root(program: Path) -> None:
+    """Paths are those that it sees, whichever way the kernel gives them here."""
+    needs("user:root")
+    root = program.parent / "root"
+    (root / "opt").mkdir(parents=True)
+    shutil.copy(program, root / "opt" / "here")
+    for place in ("uprobe:*:told_here", "uprobe:/opt/*:told_here", "uprobe:/opt/here:told_here"):
+        with waiting("chroot", root, "/opt/here") as process, counting(place, process):
+            assert matching_binaries(process.pid) == ["/opt/here"]
+
+
+def test_of_a_process_whose_program_is_another_file_by_now(program: Path) -> None:
+    """What it has code of is the file that has no name any more, and not the one that has its name."""
+    needs("user:root")
+    with waiting(program) as process:
+        other = program.with_name("other")
+        other.write_bytes(program.read_bytes().replace(b"told_here", b"told_gone"))
+        other.rename(program)
+        (path,) = matching_binaries(process.pid)
+        assert path.startswith(f"/proc/{process.pid}/map_files/")
+        with pytest.raises(CompileError, match=r"No matches for uprobe \*:told_gone\."):
+            Script("uprobe:*:told_gone { @ = count(); }", pid=process.pid)
+        with counting("uprobe:*:told_here", process):
+            pass

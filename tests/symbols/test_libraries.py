@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyebpf.errors import MalformedData, NotFound
+from pyebpf.symbols import libraries as search
 from pyebpf.symbols.libraries import CachedLibrary, find_binary, parse_cache
 from tests.support.needs import needs
 
@@ -111,3 +112,14 @@ def test_what_a_name_means(tmp_path, monkeypatch):
         find_binary("libc.so.66")
     with pytest.raises(NotFound, match="there is no process"):
         find_binary("c", pid=4_194_304)
+
+
+def test_a_linkers_script_beside_a_library(monkeypatch, tmp_path):
+    """Without a cache `c` is the library, not the text libc.so that -lc finds; who names that text means it."""
+    monkeypatch.setattr(search, "_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(search, "_cached", lambda *_: ())
+    (tmp_path / "libshape.so").write_text("/* GNU ld script */\nGROUP ( libshape.so.6 )\n")
+    (tmp_path / "libshape.so.6").write_bytes(Path(find_binary("true")).read_bytes())
+    assert find_binary("shape") == find_binary("libshape") == find_binary("libshape.so.6")
+    assert find_binary("shape") == str(tmp_path / "libshape.so.6")
+    assert find_binary("libshape.so") == str(tmp_path / "libshape.so")

@@ -306,7 +306,9 @@ class DebugTypes:
             return DebugType(_KINDS[tag], size, name, place=place, owner=self, alignment=alignment)
         if tag == Tag.ENUMERATION_TYPE:
             under = self._type_of(unit, entry, steps)
-            return DebugType("enum", size or under.size, name, signed=under.signed, place=place, owner=self)
+            # DWARF 2 has no type below an enum: its constants tell the sign.
+            signed = under.signed if under.size else any(number < 0 for number, _ in _enumerators(unit, entry))
+            return DebugType("enum", size or under.size, name, signed=signed, place=place, owner=self)
         if tag == Tag.ARRAY_TYPE:
             found = self._array(unit, entry, self._type_of(unit, entry, steps))
             return found._replace(alignment=alignment) if alignment else found
