@@ -224,16 +224,19 @@ def _code_of(pid: int) -> dict[str, Mapping]:
         raise NotPermitted(f"the mappings of process {pid} cannot be read {by_whom()}", error.errno) from error
     # The kernel gives paths as this process sees them: below the other one's root, if that is in the same mounts.
     root = _root_in_our_mounts(pid)
-    return {mapping.path.removeprefix(root): mapping for mapping in mappings if mapping.is_file}
+    return {
+        mapping.path.removeprefix(root if mapping.path.startswith(f"{root}/") else ""): mapping
+        for mapping in mappings
+        if mapping.is_file
+    }
 
 
 def _root_in_our_mounts(pid: int) -> str:
     """The directory that a process has been given as its root by chroot(2); "" for none."""
     try:
-        root = os.readlink(f"/proc/{pid}/root")
+        return os.readlink(f"/proc/{pid}/root").rstrip("/")
     except OSError:
         return ""
-    return "" if root == "/" else root
 
 
 def _cached(root: str, arch: str) -> tuple[CachedLibrary, ...]:
