@@ -147,7 +147,7 @@ def test_a_full_disk_is_one_line(command):
     with open("/dev/full", "w") as full:  # noqa: PTH123 - the device is opened for its error
         status, _, err = command("events", "-d", "0.05", stdout=full)
     assert status == 1
-    assert err == START + "detached\npyebpf events: No space left on device\n"
+    assert err == START + "detached\npyebpf events: standard output: No space left on device\n"
 
 
 def test_a_closed_standard_output_is_one_line(command):
