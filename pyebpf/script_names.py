@@ -77,7 +77,7 @@ class MachineNames:
 
         if enum not in self._enums:
             btf = kernel_btf()
-            ids = btf.find(enum, (Kind.ENUM, Kind.ENUM64))
+            ids = [int(enum[1:])] if enum[0] == "#" else btf.find(enum, (Kind.ENUM, Kind.ENUM64))
             found = [btf.enumeration(enum[1:])] if enum[0] == ":" else [btf.type_by_id(each) for each in ids]
             named = (each for node in found if isinstance(node, Enumeration) for each in node.enumerators)
             self._enums[enum] = {each.value: each.name for each in named}

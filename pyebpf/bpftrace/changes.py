@@ -153,12 +153,15 @@ def _check_members(found: _Script) -> None:
     definitions = ast.nodes(found.program.definitions)
     own = {_PART.sub("", each.name) for each in definitions if isinstance(each, ast.Struct)}
     for struct, name in MEMBERS:
-        if struct not in named or struct.partition(" ")[2] in own or found.target.has_field(struct, name):
+        its = [each for each in reads if each.name == name and not _is_args(each)]
+        if not its or struct not in named or struct.partition(" ")[2] in own or found.target.has_field(struct, name):
             continue
-        if found.type_named(struct) is not None:
-            for each in reads:
-                if each.name == name and not _is_args(each):
-                    found.tell(each, f"{struct} has no member {name} on this kernel: {MEMBERS[struct, name]}")
+        # What the script reads may be another struct's: `((struct socket *)…)->state`.
+        if found.type_named(struct) is not None and not any(
+            found.target.has_field(each, name) for each in named - {struct}
+        ):
+            for each in its:
+                found.tell(each, f"{struct} has no member {name} on this kernel: {MEMBERS[struct, name]}")
 
 
 def _is_args(node: ast.FieldAccess) -> bool:

@@ -218,3 +218,18 @@ def test_all_arguments_are_a_record() -> None:
     assert "@s: { .preempt = false, .prev = 0x" in found.replace("true", "false")
     with pytest.raises(CompileError, match="BEGIN has no arguments: args and arg0 are for"):
         Script("BEGIN { print(args); }").specs()
+
+
+def test_an_enum_that_only_a_typedef_names() -> None:
+    """`socket_state` has names for its numbers; that a task's member of this name is gone is not told of a socket's."""
+    with socket.socket() as plain:
+        private = f"((struct socket *)curtask.files.fdt.fd[{plain.fileno()}].private_data)"
+        script = Script(
+            f"tracepoint:syscalls:sys_enter_getpgid {{ $s = {private}.state; print($s); print(($s, 1)); "
+            f'@[$s] = count(); printf("%s %d\\n", $s, $s); print({private}.state == SS_UNCONNECTED); exit(); }}',
+            pid=os.getpid(),
+        )
+        found = "".join(script.output(attached=lambda _: getpgid(0), duration=10)).splitlines()
+    assert found[:4] == ["SS_UNCONNECTED", "(SS_UNCONNECTED, 1)", "SS_UNCONNECTED 1", "true"]
+    assert "@[SS_UNCONNECTED]: 1" in found
+    assert script.remarks == []

@@ -104,6 +104,14 @@ def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:
     return value
 
 
+def kernel_name(type_: KernelType) -> str:
+    """What an enum of the kernel is known by when it is printed: its name, or its number in vmlinux's BTF.
+
+    Those have no name that a typedef stands for, as `socket_state`.
+    """
+    return type_.name or ("" if type_.module else f"#{type_.id}")
+
+
 def of_kernel(value: Integer, enum: str) -> Integer:
     """A number of one of the kernel's enums, which is printed by a name."""
     value.type = replace(value.type, enum=enum)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyebpf.bpftrace import ast
 from pyebpf.bpftrace.translate import arithmetic, arrays, casts, type_names
-from pyebpf.bpftrace.translate.enums import of_kernel
+from pyebpf.bpftrace.translate.enums import kernel_name, of_kernel
 from pyebpf.bpftrace.translate.type_names import MAX_BYTES
 from pyebpf.bpftrace.translate.values import (
     Condition,
@@ -96,7 +96,7 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
         found_member = s.p.target.member(entity.type, name)
         type_ = found_member.type
         if type_.kind == "enum":
-            return of_kernel(found_value, type_.name)
+            return of_kernel(found_value, kernel_name(type_))
         if found_member.bit_size:
             return Integer(found_value.value, signed=type_.signed, size=type_.size)
     return found_value
@@ -138,7 +138,7 @@ def enum_number(s: Scope, number: Number, type_: KernelType) -> Number:
     if type_.id < 0:
         return replace(number, names=s.script.user_types.enumerators(type_))
     names = s.script.enums.of(type_.name)
-    return replace(number, enum=type_.name) if names is None else replace(number, names=names)
+    return replace(number, enum=kernel_name(type_)) if names is None else replace(number, names=names)
 
 
 def kept(s: Scope, value: Value, node: ast.Node, *, large: bool = False) -> Value:
