@@ -129,6 +129,10 @@ class Recorder(Target):
         """Asked and noted."""
         return self._ask("members", self._target.members, owner)
 
+    def named_members(self, owner: KernelType) -> tuple[str, ...]:
+        """Asked and noted."""
+        return self._ask("named_members", self._target.named_members, owner)
+
     def prototype(self, type_: KernelType) -> KernelFunction:
         """Asked and noted."""
         return self._ask("prototype", self._target.prototype, type_)
@@ -285,6 +289,10 @@ class RecordedTarget(Target):
     def members(self, owner: KernelType) -> tuple[str, ...]:
         """As recorded."""
         return self._answer("members", tuple[str, ...], owner)
+
+    def named_members(self, owner: KernelType) -> tuple[str, ...]:
+        """As recorded."""
+        return self._answer("named_members", tuple[str, ...], owner)
 
     def prototype(self, type_: KernelType) -> KernelFunction:
         """As recorded."""

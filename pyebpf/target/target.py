@@ -96,6 +96,10 @@ class Target(ABC):
         """Names of the members of a struct or union, in order; empty for anonymous ones."""
 
     @abstractmethod
+    def named_members(self, owner: KernelType) -> tuple[str, ...]:
+        """The same with the names of an anonymous member's own members in its place."""
+
+    @abstractmethod
     def prototype(self, type_: KernelType) -> KernelFunction:
         """Return the parameters and the result of a function type, which has no name; parameters may have none."""
 

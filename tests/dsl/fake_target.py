@@ -126,6 +126,9 @@ class FakeTarget(Target):
     def members(self, owner: KernelType) -> tuple[str, ...]:
         return tuple(MEMBERS[owner.name])
 
+    def named_members(self, owner: KernelType) -> tuple[str, ...]:
+        return self.members(owner)
+
     def prototype(self, type_: KernelType) -> KernelFunction:
         raise NotFound(f"the kernel has no function type {type_.name}")
 

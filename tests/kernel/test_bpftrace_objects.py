@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import socket
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyebpf.errors import CompileError, InvalidValue
+from pyebpf.runtime.host import host_target
 from pyebpf.script import Script
 from tests.support.needs import needs
 from tests.support.system_calls import NO_PROCESS, getpgid
@@ -233,3 +235,39 @@ def test_an_enum_that_only_a_typedef_names() -> None:
     assert found[:4] == ["SS_UNCONNECTED", "(SS_UNCONNECTED, 1)", "SS_UNCONNECTED 1", "true"]
     assert "@[SS_UNCONNECTED]: 1" in found
     assert script.remarks == []
+
+
+def test_a_struct_with_members_without_names(tmp_path: Path) -> None:
+    """Theirs stand in their places, also of those below; `unsigned char[n]` is a text, and `u8[n]` is numbers."""
+    with (tmp_path / "told").open("w") as file, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as mapped:
+        mapped.connect(("::ffff:127.0.0.2", 9))
+        script = Script(
+            f"tracepoint:syscalls:sys_enter_getpgid {{ $fd = curtask.files.fdt.fd; "
+            f"$d = $fd[{file.fileno()}].f_path.dentry; print($d.d_name); $n = $d.d_name; @n = $n; print(@n.len); "
+            f"print($d.d_lockref); $all = *$d; print($all.d_flags == $d.d_flags); "
+            f"$a = ((struct socket *)$fd[{mapped.fileno()}].private_data).sk.__sk_common.skc_v6_daddr.in6_u.u6_addr8; "
+            f"print($a[10]); print(ntop($a)); exit(); }}",
+            pid=os.getpid(),
+        )
+        found = "".join(script.output(attached=lambda _: getpgid(0), duration=10)).splitlines()
+    name, length, lock, same, byte, address, *_ = found
+    number = r"[0-9]+"
+    assert re.fullmatch(rf"\{{ \.hash = {number}, \.len = 4, \.hash_len = {number}, \.name = 0x[0-9a-f]+ \}}", name)
+    assert int(name.split()[9].rstrip(",")) >> 32 == int(length) == len("told")
+    assert re.match(rf"\{{ \.lock_count = {number}, \.lock = \{{ ", lock)
+    assert (same, byte, address) == ("true", "255", "::ffff:127.0.0.2")
+
+
+def test_names_in_unsigned_characters(tmp_path: Path) -> None:
+    """The short name inside a dentry, which newer kernels have in a union."""
+    newer = host_target(lambda: pytest.fail("no tracefs is needed")).has_field("struct dentry", "d_shortname")
+    member = "d_shortname.string" if newer else "d_iname"
+    with (tmp_path / "told").open("w") as file:
+        script = Script(
+            f"tracepoint:syscalls:sys_enter_getpgid {{ $d = curtask.files.fdt.fd[{file.fileno()}].f_path.dentry; "
+            f'$n = $d.{member}; print($n); print(strlen($n)); print($n == "told"); printf("%6s|\\n", $n); @[$n] = count(); exit(); }}',
+            pid=os.getpid(),
+        )
+        found = "".join(script.output(attached=lambda _: getpgid(0), duration=10)).splitlines()
+    assert found[:4] == ["told", "4", "true", "  told|"]
+    assert "@[told]: 1" in found

@@ -27,7 +27,8 @@ from pyebpf.bpftrace.translate.values import (
 )
 from pyebpf.bpftrace.value_types import Record, UnkeptStruct, Unread
 from pyebpf.builder.values.integers import Int
-from pyebpf.builder.values.kernel_objects import KernelArray, integer_type, value_at
+from pyebpf.builder.values.kernel_numbers import as_number
+from pyebpf.builder.values.kernel_objects import CharacterArray, KernelArray, integer_type, value_at
 from pyebpf.builder.values.memory import Space, at_offset, probe_read, probe_read_value
 from pyebpf.compiler.ir import Op
 from pyebpf.dataclass import replace
@@ -91,7 +92,7 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
         if member.type.kind == "enum" and isinstance(value, Integer):
             return enumerated(s, value, member.type)
         return value
-    found_value = wrapped(s, entity.attribute(s.p, name), node)
+    found_value = wrapped(s, _as_text(s, entity.attribute(s.p, name)), node)
     if isinstance(found_value, Integer):
         found_member = s.p.target.member(entity.type, name)
         type_ = found_member.type
@@ -100,6 +101,16 @@ def _member(s: Scope, value: Value, name: str, node: ast.Node) -> Value:
         if found_member.bit_size:
             return Integer(found_value.value, signed=type_.signed, size=type_.size)
     return found_value
+
+
+def _as_text(s: Scope, found: object) -> object:
+    """A member of the kernel's; `unsigned char[n]` as the text that it mostly is, as with bpftrace, but not `u8[n]`."""
+    if not isinstance(found, KernelArray):
+        return found
+    element, length = found.element, found.array_length
+    if not length or element.aliases or (element.kind, element.name) != ("int", "unsigned char"):
+        return found
+    return CharacterArray(as_number(s.p, found.address), found.offset, found.space, length, length, s.p.b.where)
 
 
 def _bits(s: Scope, entity: KernelReference, place: int, member: Member) -> Integer:
@@ -200,7 +211,7 @@ def why_not_copied(s: Scope, type_: KernelType) -> str:
     try:
         parts = _parts(s, type_)
     except NotFound:
-        return "it has members without names"
+        return "its members are not known"
     for name, part in parts.items():
         if _count(s, part, {}) > MAX_MEMBERS:
             return f"its member {name} is a {part.c_name}"
@@ -208,10 +219,12 @@ def why_not_copied(s: Scope, type_: KernelType) -> str:
 
 
 def _parts(s: Scope, type_: KernelType) -> Mapping[str, KernelType]:
-    """The members of a struct by name. Raises NotFound for one of the kernel's that has some without names."""
+    """The members of a struct by name, those of members without names as its own."""
     if type_.id < 0:
         return {name: member.type for name, member in s.script.structs.members(type_).items()}
     names = s.p.target.members(type_)
+    if "" in names:
+        names = s.p.target.named_members(type_)
     return {name: s.p.target.member(type_, name).type for name in names}
 
 
