@@ -265,7 +265,8 @@ def test_names_in_unsigned_characters(tmp_path: Path) -> None:
     with (tmp_path / "told").open("w") as file:
         script = Script(
             f"tracepoint:syscalls:sys_enter_getpgid {{ $d = curtask.files.fdt.fd[{file.fileno()}].f_path.dentry; "
-            f'$n = $d.{member}; print($n); print(strlen($n)); print($n == "told"); printf("%6s|\\n", $n); @[$n] = count(); exit(); }}',
+            f"$n = $d.{member}; print($n); "
+            f'print(strlen($n)); print($n == "told"); printf("%6s|\\n", $n); @[$n] = count(); exit(); }}',
             pid=os.getpid(),
         )
         found = "".join(script.output(attached=lambda _: getpgid(0), duration=10)).splitlines()
