@@ -105,9 +105,9 @@ def named(value: Integer, names: tuple[tuple[int, str], ...]) -> Integer:
 
 
 def kernel_name(type_: KernelType) -> str:
-    """What an enum of the kernel is known by when it is printed: its name, or its number in vmlinux's BTF.
+    """The name of one of the kernel's enums; `#` and its number in vmlinux's BTF where only a typedef names it.
 
-    Those have no name that a typedef stands for, as `socket_state`.
+    `socket_state` is such a typedef. The numbers that are printed find their names by it.
     """
     return type_.name or ("" if type_.module else f"#{type_.id}")
 
