@@ -25,7 +25,7 @@ from pyebpf.errors import MalformedData, NotFound, NotPermitted, PyebpfError, cl
 from pyebpf.kernel.errors_in_words import by_whom
 from pyebpf.kernel.roots import path_exists, resolved
 from pyebpf.symbols.files import open_regular
-from pyebpf.symbols.mappings import read_mappings
+from pyebpf.symbols.mappings import links_of, read_mappings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -115,7 +115,7 @@ def find_binary(name: str, *, pid: int = -1) -> str:
         raise NotFound("a uprobe needs a library, a program or a path, such as libc.so.6")
     root = _root_of(pid) if pid >= 0 else ""
     if "/" in name:
-        own = name.startswith(f"/proc/{pid}/map_files/")  # which is a name here
+        own = name.startswith(links_of(pid))  # which is a name here
         path = root + os.path.join("/", name) if root and not own else name
         return _checked(path, name, pid)
     if pid >= 0 and (mapped := _mapped(name, pid, root)) is not None:
@@ -187,7 +187,7 @@ def _mapped(name: str, pid: int, root: str) -> str | None:
         mapping = files[path]
         if mapping.deleted or not path_exists(root + path):
             # Deleted or hidden by another mount: the kernel still gives the file itself.
-            return _link_of(pid, mapping)
+            return mapping.link(pid)
         return root + path
     return None
 
@@ -204,15 +204,10 @@ def matching_binaries(pid: int, pattern: str = "*") -> list[str]:
     if pid < 0:
         return sorted(filter(_is_program, glob(pattern)))
     return sorted(
-        _link_of(pid, mapping) if mapping.deleted else path
+        mapping.link(pid) if mapping.deleted else path
         for path, mapping in _code_of(pid).items()
         if fnmatchcase(path, pattern)
     )
-
-
-def _link_of(pid: int, mapping: Mapping) -> str:
-    """The kernel's own name of a mapped file, whatever has become of its path."""
-    return f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"
 
 
 def _code_of(pid: int) -> dict[str, Mapping]:

@@ -38,6 +38,15 @@ class Mapping(NamedTuple):
         """Whether a file is mapped; memory files (`memfd_create`) look like deleted ones."""
         return self.inode != 0
 
+    def link(self, pid: int) -> str:
+        """The kernel's own path to the file that the process has mapped, whatever has become of its name."""
+        return f"{links_of(pid)}{self.start:x}-{self.end:x}"
+
+
+def links_of(pid: int) -> str:
+    """The beginning of the kernel's own paths to files that a process has mapped."""
+    return f"/proc/{pid}/map_files/"
+
 
 def read_mappings(pid: int) -> tuple[Mapping, ...]:
     """The executable mappings of a living process; of one that has made them without measure, the first few thousand.

@@ -406,8 +406,7 @@ def open_mapped(pid: int, mapping: Mapping, namespace: str, seconds: float = PAT
     OverBudget.
     """
     root = f"/proc/{pid}/root" if namespace else ""
-    link = f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}"  # the very file, whatever its name is by now
-    for path in (link,) if mapping.deleted else (root + mapping.path, link):
+    for path in (mapping.link(pid),) if mapping.deleted else (root + mapping.path, mapping.link(pid)):
         try:
             return ElfFile(path, seconds=seconds), root
         except OverBudget:

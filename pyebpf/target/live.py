@@ -234,7 +234,7 @@ class LiveTarget(Target):
     def named_members(self, owner: KernelType) -> tuple[str, ...]:
         """The same with the names of an anonymous member's own members in its place."""
         btf, _, type_id = self._defined(owner)
-        return tuple(_names_within(btf, type_id, set()))
+        return tuple(btf.members(type_id))
 
     def prototype(self, type_: KernelType) -> KernelFunction:
         """Return the parameters and the result of a function type. Raises NotFound for any other."""
@@ -355,17 +355,3 @@ def _parse(name: str) -> tuple[int, str, str]:
     keyword = words.pop(0) if words and words[0] in {"struct", "union", "enum"} else ""
     bare = " ".join(words)
     return name[len(base) :].count("*"), keyword, bare if keyword else SPELLINGS.get(bare, bare)
-
-
-def _names_within(btf: Btf, type_id: int, seen: set[int]) -> Iterator[str]:
-    """The names of a struct's members, and those of its members without names; none of what no struct is."""
-    number = btf.resolve(type_id)
-    node = btf.type_by_id(number)
-    if not isinstance(node, Composite) or number in seen:
-        return
-    seen.add(number)
-    for member in node.members:
-        if member.name:
-            yield member.name
-        else:
-            yield from _names_within(btf, member.type, seen)
